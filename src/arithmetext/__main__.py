@@ -1,0 +1,5 @@
+"""`python -m arithmetext` is `nt`."""
+
+from .cli import main
+
+main()

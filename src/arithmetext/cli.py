@@ -1,0 +1,194 @@
+"""The command line: parse, call, print. `nt --help` lists the commands."""
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from . import __version__, trees
+from .errors import InputError
+from .integers import parse_integer
+
+app = typer.Typer(
+    help="The arithmetic text: integers as trees and Dyck words, and what models learn from them."
+    " Numbers may be written 360, 1_000, 1e13, 10^13, 10**13 or 2**64*3.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Numbers = Annotated[list[str], typer.Argument(metavar="N...", help="Integers, 1 or larger.")]
+Timeout = Annotated[float, typer.Option(help="Seconds to try to factor a hard number.")]
+
+
+def main() -> NoReturn:
+    """Run the command line; bad input becomes one line on standard error and exit code 2."""
+    try:
+        sys.exit(app(standalone_mode=False) or 0)
+    except InputError as error:
+        _refuse(str(error))
+    except KeyboardInterrupt:
+        print("nt: interrupted", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of a pipe has seen enough; closing quietly is what it expects.
+        sys.stderr.close()
+        sys.exit(141)
+    except Exception as error:
+        # What the parser of the command line itself refuses: a missing or unknown option.
+        if not hasattr(error, "format_message"):
+            raise
+        message = error.format_message()
+        if not message:  # help was printed instead
+            sys.exit(2)
+        below = re.search(r"No such option: (-\d\S*)", message)
+        _refuse(f"{below[1]} is negative: integers here begin at 1" if below else message)
+
+
+def _refuse(message: str) -> NoReturn:
+    print("nt: " + " ".join(message.split()), file=sys.stderr)
+    sys.exit(2)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(__version__)
+        raise typer.Exit()
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def tree(
+    numbers: Annotated[
+        list[str] | None, typer.Argument(metavar="N...", help="Integers, 1 or larger.")
+    ] = None,
+    word: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WORD", help="Draw the shape of a Dyck word and name its least n."),
+    ] = None,
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a picture.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a tree.")] = False,
+    timeout: Timeout = 60,
+) -> None:
+    """Draw the tree of an integer, or of a word.
+
+    The root is at the bottom; every node above it carries its prime, and above each prime stands
+    the tree of its exponent.
+    """
+    from .drawing import svg_drawing, text_drawing
+
+    forest = [trees.tree(parse_integer(n), timeout=timeout) for n in numbers or []]
+    forest += [trees.tree_of_word(w) for w in word or []]
+    if not forest:
+        raise InputError("nothing to draw: give an integer, or a word with --word")
+    if as_json:
+        for t in forest:
+            print(json.dumps(_tree_json(t), ensure_ascii=False))
+    if svg is not None:
+        from .files import write_whole
+
+        write_whole(svg, svg_drawing(forest))
+    if as_json or svg is not None:
+        return
+    for i, t in enumerate(forest):
+        if i:
+            print()
+        print(text_drawing(t))
+        print()
+        if t.label is not None:
+            print(f"{t.label} = {t.formula()}")
+        else:
+            print(f"least integer: {_least(t)}")
+        print(
+            f"word {t.word or '(empty)'}, height {t.height}, {_count(t.leaves, 'leaf', 'leaves')}"
+        )
+
+
+@app.command()
+def word(numbers: Numbers, timeout: Timeout = 60) -> None:
+    """Print the Dyck word of each integer, one a line (that of 1 is empty)."""
+    # All of them before the first is printed: a mistake in the last one loses nothing.
+    for w in [trees.word(parse_integer(n), timeout=timeout) for n in numbers]:
+        print(w)
+
+
+@app.command()
+def dictionary(
+    x: Annotated[str, typer.Argument(metavar="X", help="The last integer looked at.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Count the different words of 2..X, exactly, for X far beyond any sieve."""
+    from .text.dictionary import dictionary_size
+
+    bound = parse_integer(x)
+    size = dictionary_size(bound)
+    print(json.dumps({"x": bound, "words": size}) if as_json else size)
+
+
+@app.command()
+def reproduce(
+    scale: Annotated[str, typer.Option(help="laptop, gpu or paper.")] = "laptop",
+    only: Annotated[list[str] | None, typer.Option(metavar="STUDY", help="Just this one.")] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where reports are kept.")] = Path(
+        "reports"
+    ),
+) -> None:
+    """Make every figure and number of the paper, and one page that shows them."""
+    from . import report, studies
+
+    if scale not in studies.SCALES:
+        raise InputError(f"no scale {scale!r}; there are: {', '.join(studies.SCALES)}")
+    chosen = studies.pick(only or [])
+    folder = out / scale
+    try:
+        (folder / "data").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot write {folder}: {error.strerror}") from None
+    width = max(map(len, chosen))
+    for i, (name, study) in enumerate(chosen.items(), start=1):
+        print(f"[{i}/{len(chosen)}] {name:{width}}  ", end="", flush=True)
+        result, kept = studies.perform(study, scale, folder / "data")
+        print("kept from before" if kept else f"{result.seconds:.1f} s")
+    print(f"The report is {report.build(folder)}")
+
+
+def _tree_json(t: trees.Tree) -> dict[str, Any]:
+    def node(t: trees.Tree) -> dict[str, Any]:
+        labelled = {} if t.label is None else {"prime": t.label}
+        return labelled | {"children": [node(child) for child in t.children]}
+
+    about: dict[str, Any] = {"n": t.label} if t.label is not None else {"least": _least(t)}
+    return about | {
+        "word": t.word,
+        "packed": t.packed,
+        "height": t.height,
+        "edges": t.edges,
+        "leaves": t.leaves,
+        "formula": t.formula() if t.label is not None else trees.least_labels(t).formula(),
+        "children": [node(child) for child in t.children],
+    }
+
+
+def _least(shape: trees.Tree) -> int | str:
+    """The least integer with this shape; as a formula where its digits would fill pages."""
+    smallest = trees.least_labels(shape)
+    try:
+        return smallest.value
+    except OverflowError:
+        return smallest.formula()
+
+
+def _count(n: int, one: str, many: str) -> str:
+    return f"{n} {one if n == 1 else many}"

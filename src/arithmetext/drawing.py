@@ -1,0 +1,129 @@
+"""Trees as pictures, the root at the bottom as in the paper: for the terminal and as SVG."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from .trees import Tree
+
+
+def text_drawing(tree: Tree) -> str:
+    """Draw a tree with box characters."""
+    layout = _lay_out(tree, gap=3)
+    rows = [[" "] * (int(layout.width) + 1) for _ in range(2 * tree.height + 1)]
+
+    def put(depth_twice: int, x: float, text: str) -> None:
+        row = rows[2 * tree.height - depth_twice]
+        row[int(x) : int(x) + len(text)] = text
+
+    for node in layout.nodes:
+        text = _label(node.tree, root=node.depth == 0)
+        put(2 * node.depth, node.x - (len(text) - 1) / 2, text)
+        if not node.children:
+            continue
+        places = [int(child.x) for child in node.children]
+        line = dict.fromkeys(range(places[0], places[-1] + 1), "─")
+        line |= dict.fromkeys(places, "┴") | {places[0]: "└", places[-1]: "┘"}
+        under = int(node.x)
+        line[under] = "│" if len(places) == 1 else "┼" if under in places else "┬"
+        for x, character in line.items():
+            put(2 * node.depth + 1, x, character)
+    return "\n".join("".join(row).rstrip() for row in rows)
+
+
+def svg_drawing(trees: Sequence[Tree]) -> str:
+    """Draw trees side by side on one ground line, as a stand-alone SVG picture."""
+    unit, level, radius, margin = 8.0, 46.0, 13.0, 14.0
+    layouts = [_lay_out(tree, gap=3.2) for tree in trees]
+    height = 2 * (margin + radius) + level * max(tree.height for tree in trees)
+    ground = height - margin - radius
+    edges, nodes, left = [], [], margin + radius
+
+    for layout in layouts:
+
+        def place(node: "_Node", left: float = left) -> tuple[float, float]:
+            return left + node.x * unit, ground - node.depth * level
+
+        for node in layout.nodes:
+            x, y = place(node)
+            for child in node.children:
+                cx, cy = place(child)
+                edges.append(f'<line x1="{x:g}" y1="{y:g}" x2="{cx:g}" y2="{cy:g}"/>')
+            kind = "root" if node.depth == 0 else "node"
+            if node.tree.label is None:
+                nodes.append(f'<circle class="{kind}" cx="{x:g}" cy="{y:g}" r="{radius / 2:g}"/>')
+                continue
+            text = _label(node.tree, root=False)
+            half = max(radius, len(text) * unit / 2 + 4)
+            nodes.append(
+                f'<rect class="{kind}" x="{x - half:g}" y="{y - radius:g}" width="{2 * half:g}"'
+                f' height="{2 * radius:g}" rx="{radius:g}"/>'
+                f'<text x="{x:g}" y="{y + 4.5:g}">{escape(text)}</text>'
+            )
+        left += layout.width * unit + 2.2 * radius
+    width = left - 1.2 * radius + margin
+
+    names = ", ".join(str(t.label) if t.label is not None else t.word for t in trees)
+    title = f"Tree of {names}" if len(trees) == 1 else f"Trees of {names}"
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}"'
+            f' viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="{escape(title)}">',
+            f"<title>{escape(title)}</title>",
+            "<style>line{stroke:#222;stroke-width:1.6}.node{fill:#fff;stroke:#222;stroke-width:1.6}"
+            ".root{fill:#bbb;stroke:#222;stroke-width:1.6}"
+            "text{font:13px ui-monospace,monospace;text-anchor:middle;fill:#111}</style>",
+            # A ground of its own, so that the picture also reads on a dark page.
+            f'<rect width="{width:.0f}" height="{height:.0f}" rx="6" fill="#fff"/>',
+            *edges,
+            *nodes,
+            "</svg>\n",
+        ]
+    )
+
+
+@dataclass
+class _Node:
+    tree: Tree
+    x: float
+    depth: int
+    children: list["_Node"]
+
+
+@dataclass
+class _Layout:
+    """Nodes placed in units of one character; the first node is the root."""
+
+    width: float
+    nodes: list[_Node]
+
+    def shift(self, dx: float) -> None:
+        for node in self.nodes:
+            node.x += dx
+
+
+def _lay_out(tree: Tree, *, gap: float, depth: int = 0) -> _Layout:
+    """Children side by side, the parent under the middle of its outermost children."""
+    own = len(_label(tree, root=depth == 0))
+    parts = [_lay_out(child, gap=gap, depth=depth + 1) for child in tree.children]
+    width = 0.0
+    for part in parts:
+        part.shift(width)
+        width += part.width + gap
+    width -= gap if parts else 0
+    heads = [part.nodes[0] for part in parts]
+    x = (heads[0].x + heads[-1].x) / 2 if heads else (own - 1) / 2
+    # A wide label may stick out beyond what stands above it, on either side.
+    left = max(0.0, (own - 1) / 2 - x)
+    for part in parts:
+        part.shift(left)
+    root = _Node(tree, x + left, depth, heads)
+    width = max(width + left, root.x + (own + 1) / 2)
+    return _Layout(width, [root, *(node for part in parts for node in part.nodes)])
+
+
+def _label(tree: Tree, *, root: bool) -> str:
+    if tree.label is None:
+        return "●" if root else "○"
+    digits = str(tree.label)
+    return digits if len(digits) <= 20 else f"{digits[:8]}…{digits[-6:]}"

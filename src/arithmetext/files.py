@@ -1,0 +1,41 @@
+"""Files that appear whole or not at all."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .errors import InputError
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Give a temporary path beside `path`; what was written there becomes `path` at the end.
+
+    A run that is killed or fails on the way leaves no file under the final name, and an older
+    file of that name as it was.
+    """
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from None
+    os.close(handle)
+    draft = Path(name)
+    try:
+        yield draft
+        # mkstemp makes files for the owner's eyes only; give back what the umask would have.
+        umask = os.umask(0)
+        os.umask(umask)
+        draft.chmod(0o666 & ~umask)
+        draft.replace(path)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from None
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text file whole or not at all."""
+    with whole_file(path) as draft:
+        draft.write_text(text, encoding="utf-8")

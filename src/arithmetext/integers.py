@@ -1,0 +1,68 @@
+"""How people write integers: 360, 1_000, 1e13, 10^13, 10**13, 2**64*3."""
+
+import re
+
+from .errors import InputError
+
+# Larger numbers have no business on a command line, and Python itself prints at most 4300 digits.
+MAX_DIGITS = 4000
+_MAX_BITS = int(MAX_DIGITS * 3.3219)
+
+_DECIMAL = re.compile(r"(\d+(?:_\d+)*)(?:\.(\d+))?(?:[eE]\+?(\d+))?", re.ASCII)
+
+
+def parse_integer(text: str) -> int:
+    """Read a non-negative integer written as a product of powers.
+
+    >>> parse_integer("1e13") == parse_integer("10^13") == parse_integer("10**13")
+    True
+    >>> parse_integer("2**64*3")
+    55340232221128654848
+    """
+    written = text.strip().replace("**", "^")
+    product = 1
+    for power in written.split("*"):
+        product = _checked(product * _power(power, text), text)
+    return product
+
+
+def _power(written: str, text: str) -> int:
+    """Evaluate a^b^c from the right, as mathematicians and Python do."""
+    base, *exponents = (_decimal(part, text) for part in written.split("^"))
+    exponent = 1
+    for e in reversed(exponents):
+        exponent = _raise(e, exponent, text)
+    return _raise(base, exponent, text) if exponents else base
+
+
+def _raise(base: int, exponent: int, text: str) -> int:
+    # base >= 2^(bit_length - 1), so this refuses before the power is ever computed.
+    if base > 1 and (base.bit_length() - 1) * exponent > _MAX_BITS:
+        raise _too_large(text)
+    return _checked(base**exponent, text)
+
+
+def _decimal(written: str, text: str) -> int:
+    match = _DECIMAL.fullmatch(written.strip())
+    if match is None:
+        raise InputError(
+            f"not a number: {text!r} (write 360, 1_000, 1e13, 10^13, 10**13 or 2**64*3)"
+        )
+    whole, fraction, exponent = match[1].replace("_", ""), match[2] or "", match[3] or "0"
+    if len(whole) > MAX_DIGITS or len(exponent) > 6 or int(exponent) > MAX_DIGITS:
+        raise _too_large(text)
+    zeros = int(exponent) - len(fraction.rstrip("0"))
+    if zeros < 0:
+        raise InputError(f"not a whole number: {text!r}")
+    return _checked(int(whole + fraction.rstrip("0")) * 10**zeros, text)
+
+
+def _checked(value: int, text: str) -> int:
+    if value.bit_length() > _MAX_BITS:
+        raise _too_large(text)
+    return value
+
+
+def _too_large(text: str) -> InputError:
+    shown = text if len(text) <= 40 else text[:37] + "..."
+    return InputError(f"too large: {shown} (numbers here have at most {MAX_DIGITS} digits)")

@@ -1,0 +1,1 @@
+"""Many integers: their words, counts, sentences and statistics."""

@@ -1,0 +1,75 @@
+"""The dictionary: which words occur up to x, known far beyond any sieve.
+
+A word occurs up to x exactly when its least integer does. The least integer of a tree is
+2^m₁ 3^m₂ 5^m₃ … over its children in order, where mᵢ is the least integer of the i-th child (1 for
+a leaf). Different trees have different least integers, so the words up to x are the integers
+2^m₁ 3^m₂ … p_k^m_k ≤ x, k ≥ 1, whose exponents are all 1 or least integers themselves. Exponents
+are at most log₂ x, so the whole dictionary of 10^30 grows from the dozen least integers below 100.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import chain
+from math import prod
+
+from ..errors import InputError
+from ..trees import first_primes
+
+
+def first_occurrences(x: int) -> list[int]:
+    """The least integer of every word of 2..x, in increasing order.
+
+    >>> first_occurrences(40)
+    [2, 4, 6, 12, 16, 18, 30, 36]
+    """
+    _check(x)
+    return sorted(chain.from_iterable(_levels(x, _primes_within(x), _exponents(x))))
+
+
+def dictionary_size(x: int) -> int:
+    """How many different words the integers 2..x have.
+
+    Counted by meeting in the middle: a least integer is a head (a product over the first few
+    primes, all present) times a tail over the primes after them, so only heads and tails are
+    listed, about the square root of what they combine to. 0.1 s at 10^30, 2 s at 10^40.
+
+    >>> dictionary_size(10**11)
+    3266
+    """
+    _check(x)
+    exponents = _exponents(x)
+    primes = _primes_within(x)
+    # The primes of the head carry most of the exponents, so a quarter of them is about the middle.
+    cut = len(primes) // 4 + 1
+    *shorter, heads = _levels(x, primes[:cut], exponents)
+    largest_tail = x // prod(primes[:cut])
+    tails = sorted(chain([1], *_levels(largest_tail, primes[cut:], exponents)))
+    return sum(map(len, shorter)) + sum(bisect_right(tails, x // head) for head in heads)
+
+
+def _levels(x: int, primes: list[int], exponents: list[int]) -> Iterator[list[int]]:
+    """The products ≤ x of powers of the first 1, 2, 3, … of the primes."""
+    level = [1]
+    for p in primes:
+        powers = [p**m for m in exponents]
+        level = [n * q for n in level for q in powers if n * q <= x]
+        yield level
+
+
+def _exponents(x: int) -> list[int]:
+    """Every exponent that can stand in a least integer ≤ x."""
+    largest = x.bit_length() - 1
+    return [1, *first_occurrences(largest)] if largest >= 2 else [1]
+
+
+def _primes_within(x: int) -> list[int]:
+    """The primes 2, 3, 5, … as far as their product is ≤ x: no word up to x has more children."""
+    primes = first_primes(x.bit_length())
+    while prod(primes) > x:
+        primes.pop()
+    return primes
+
+
+def _check(x: int) -> None:
+    if x < 2:
+        raise InputError(f"the text begins at 2: there is no dictionary of 2..{x}")

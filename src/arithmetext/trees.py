@@ -1,0 +1,229 @@
+"""One integer of any size: its factorisation, its tree, its Dyck word.
+
+An integer n > 1 is the product of p^a over its primes p. Its tree has one child for each prime, in
+increasing order, and the child of p carries the tree of the exponent a; 1 is the bare root. Walking
+round the tree, `1` for every edge up and `0` for every edge down, writes the Dyck word of n:
+
+    w(1) is empty,    w(n) = 1 w(a₁) 0  1 w(a₂) 0 …    for n = p₁^a₁ p₂^a₂ …, p₁ < p₂ < …
+
+The word forgets the primes and keeps the shape. Read in base 2 it is the *packed word*: it begins
+with 1 and has as many ones as zeros, so its length is twice its popcount and nothing is lost.
+"""
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+
+from .errors import InputError
+from .integers import MAX_DIGITS
+
+# Below this the quadratic sieve needs at most about 0.1 s; above it, a limit in time needs a
+# process of its own, because a factorisation under way cannot be interrupted.
+_FACTOR_AT_ONCE_BITS = 144
+# Far beyond any tree of an integer that could be written down (2^2^2^2^2^2 has height 6).
+_MAX_HEIGHT = 200
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A rooted plane tree.
+
+    In the tree of an integer the root is labelled with the integer and every other node with its
+    prime. A tree read from a word has no labels (None): many integers share it.
+    """
+
+    children: tuple["Tree", ...] = ()
+    label: int | None = None
+
+    @cached_property
+    def word(self) -> str:
+        """The Dyck word: `110010` for 12."""
+        return "".join(f"1{child.word}0" for child in self.children)
+
+    @property
+    def packed(self) -> int:
+        """The word read in base 2; 0 for the empty word."""
+        return pack(self.word)
+
+    @property
+    def height(self) -> int:
+        """Edges on the longest way from the root to a leaf."""
+        return max((1 + child.height for child in self.children), default=0)
+
+    @property
+    def edges(self) -> int:
+        """Number of edges, half the length of the word."""
+        return len(self.word) // 2
+
+    @property
+    def leaves(self) -> int:
+        """Number of nodes without children; the bare root is one."""
+        return sum(child.leaves for child in self.children) or 1
+
+    @cached_property
+    def value(self) -> int:
+        """The integer that a labelled tree stands for."""
+        product = 1
+        for child in self.children:
+            if child.label is None:
+                raise ValueError("a tree without labels stands for no single integer")
+            exponent = child.value
+            # Checked before the power is computed: a tower of height 6 would never end.
+            if (child.label.bit_length() - 1) * exponent > MAX_DIGITS * 3.33:
+                raise OverflowError(f"the integer has more than {MAX_DIGITS} digits")
+            product *= child.label**exponent
+        return product
+
+    def formula(self) -> str:
+        """The factorisation, and that of the exponents: `2^(2·3)·5` for 320."""
+        return "·".join(child._power() for child in self.children) or "1"
+
+    def _power(self) -> str:
+        if not self.children:
+            return str(self.label)
+        exponent = self.formula()
+        return (
+            f"{self.label}^({exponent})" if len(self.children) > 1 else f"{self.label}^{exponent}"
+        )
+
+
+def tree(n: int, *, timeout: float | None = None) -> Tree:
+    """The labelled tree of n ≥ 1; see `factor` for the timeout.
+
+    >>> [child.label for child in tree(360).children]
+    [2, 3, 5]
+    """
+    factors = factor(n, timeout=timeout)
+    return Tree(tuple(Tree(tree(a).children, label=p) for p, a in factors), label=n)
+
+
+def word(n: int, *, timeout: float | None = None) -> str:
+    """The Dyck word of n ≥ 1; see `factor` for the timeout.
+
+    >>> word(12), word(7), word(2**64 * 3)
+    ('110010', '10', '1110100010')
+    """
+    return tree(n, timeout=timeout).word
+
+
+def packed(n: int, *, timeout: float | None = None) -> int:
+    """The Dyck word of n ≥ 1 read in base 2; see `factor` for the timeout.
+
+    >>> packed(12) == 0b110010
+    True
+    """
+    return tree(n, timeout=timeout).packed
+
+
+def pack(word: str) -> int:
+    """The packed form of a word. Nothing is checked: see `tree_of_word` for that."""
+    return int(word, 2) if word else 0
+
+
+def unpack(packed: int) -> str:
+    """The word behind a packed word."""
+    return format(packed, "b") if packed else ""
+
+
+def tree_of_word(word: str) -> Tree:
+    """The unlabelled tree of a Dyck word.
+
+    >>> tree_of_word("110010").leaves
+    2
+    """
+    siblings: list[list[Tree]] = [[]]  # of every node on the way from the root to here
+    for place, digit in enumerate(word, start=1):
+        if digit == "1":
+            siblings.append([])
+            if len(siblings) > _MAX_HEIGHT:
+                raise InputError(f"not drawn: {_shown(word)} is higher than {_MAX_HEIGHT} levels")
+        elif digit != "0":
+            raise InputError(f"not a Dyck word: {_shown(word)} has {digit!r} at place {place}")
+        elif len(siblings) == 1:
+            raise InputError(
+                f"not a Dyck word: {_shown(word)} goes below the root at place {place}"
+            )
+        else:
+            children = tuple(siblings.pop())
+            siblings[-1].append(Tree(children))
+    if len(siblings) > 1:
+        raise InputError(
+            f"not a Dyck word: {_shown(word)} ends {len(siblings) - 1} above the root"
+            " (it needs as many 0 as 1)"
+        )
+    return Tree(tuple(siblings[0]))
+
+
+def least_labels(shape: Tree) -> Tree:
+    """The labelled tree of the least integer that has this shape.
+
+    The i-th child of every node takes the i-th prime: any other labels, or exponents that are not
+    themselves least, make a larger product. The root is left without its number, which may be too
+    large to write; `value` computes it.
+    """
+    primes = first_primes(len(shape.children))
+    return Tree(
+        tuple(
+            Tree(least_labels(child).children, label=p)
+            for p, child in zip(primes, shape.children, strict=True)
+        )
+    )
+
+
+def least(word: str) -> int:
+    """The least integer with a given word: 12 for `110010`, and 1 for the empty word."""
+    return least_labels(tree_of_word(word)).value
+
+
+def factor(n: int, *, timeout: float | None = None) -> list[tuple[int, int]]:
+    """The primes of n ≥ 1 in increasing order, each with its exponent.
+
+    Without a timeout it takes as long as it takes. With one (in seconds), an n whose factors were
+    not found in that time raises an InputError.
+
+    >>> factor(360)
+    [(2, 3), (3, 2), (5, 1)]
+    """
+    if n < 1:
+        raise InputError(f"{n} has no tree: the first integer that has one is 1")
+    if timeout is None or n.bit_length() <= _FACTOR_AT_ONCE_BITS:
+        from flint import fmpz
+
+        return sorted((int(p), int(a)) for p, a in fmpz(n).factor())
+    try:
+        answer = subprocess.run(
+            [sys.executable, "-c", _FACTOR_ELSEWHERE, hex(n)],
+            capture_output=True,
+            check=True,
+            timeout=timeout,
+        ).stdout
+    except subprocess.TimeoutExpired:
+        raise InputError(
+            f"a number of {len(str(n))} digits was not factored within {timeout:g} s"
+            " (--timeout gives it longer)"
+        ) from None
+    return sorted((int(p, 16), a) for p, a in json.loads(answer))
+
+
+_FACTOR_ELSEWHERE = """
+import json, sys
+from flint import fmpz
+print(json.dumps([(hex(int(p)), int(a)) for p, a in fmpz(int(sys.argv[1], 16)).factor()]))
+"""
+
+
+def first_primes(count: int) -> list[int]:
+    """2, 3, 5, …: as many as a tree has children, never many."""
+    primes: list[int] = []
+    candidate = 2
+    while len(primes) < count:
+        if all(candidate % p for p in primes):
+            primes.append(candidate)
+        candidate += 1
+    return primes
+
+
+def _shown(word: str) -> str:
+    return word if len(word) <= 40 else f"{word[:37]}..."

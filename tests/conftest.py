@@ -1,0 +1,44 @@
+"""Shared by all tests: the installed command, run as a user runs it."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# Kernels compile on their first call: a first example may take seconds.
+settings.register_profile("arithmetext", deadline=None)
+settings.load_profile("arithmetext")
+
+NT = Path(sys.executable).with_name("nt")
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def nt(tmp_path: Path) -> Run:
+    """Run `nt` with the given arguments in an empty folder."""
+
+    def run(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [NT, *map(str, arguments)], capture_output=True, text=True, cwd=tmp_path, **options
+        )
+
+    return run
+
+
+@pytest.fixture
+def refused(nt: Run) -> Callable[..., str]:
+    """Run `nt`, insist on exit code 2 and a single line on standard error, and return that line."""
+
+    def run(*arguments: object) -> str:
+        answer = nt(*arguments)
+        assert answer.returncode == 2, answer
+        assert answer.stdout == ""
+        assert answer.stderr.startswith("nt: ")
+        assert answer.stderr.count("\n") == 1
+        return answer.stderr.strip()
+
+    return run

@@ -1,0 +1,112 @@
+"""The installed command, as a user types it."""
+
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+DRAWING_OF_360 = """\
+3   2
+│   │
+2   3   5
+└───┼───┘
+   360
+
+360 = 2^3·3^2·5
+word 1100110010, height 2, 3 leaves
+"""
+
+DRAWING_OF_110010 = """\
+○
+│
+○   ○
+└─┬─┘
+  ●
+
+least integer: 12
+word 110010, height 2, 2 leaves
+"""
+
+
+def test_words(nt) -> None:
+    assert nt("word", "2", "3", "360", "2**64*3").stdout.split() == (
+        ["10", "10", "1100110010", "1110100010"]
+    )
+
+
+def test_tree_of_an_integer(nt) -> None:
+    assert nt("tree", "360").stdout == DRAWING_OF_360
+
+
+def test_digits_are_an_integer_unless_called_a_word(nt) -> None:
+    assert "110010 = 2·3·5·19·193" in nt("tree", "110010").stdout
+    assert nt("tree", "--word", "110010").stdout == DRAWING_OF_110010
+
+
+def test_tree_as_json(nt) -> None:
+    tree = json.loads(nt("tree", "--json", "2**64*3").stdout)
+    assert tree["n"] == 2**64 * 3
+    assert tree["word"] == "1110100010"
+    assert tree["packed"] == 0b1110100010
+    assert [child["prime"] for child in tree["children"]] == [2, 3]
+    shape = json.loads(nt("tree", "--json", "--word", "110010").stdout)
+    assert (shape["least"], shape["formula"]) == (12, "2^2·3")
+
+
+def test_tree_as_svg(nt, tmp_path: Path) -> None:
+    assert nt("tree", "12", "7", "--svg", "t.svg").returncode == 0
+    svg = ET.parse(tmp_path / "t.svg").getroot()
+    space = "{http://www.w3.org/2000/svg}"
+    assert sorted(t.text for t in svg.iter(f"{space}text")) == ["12", "2", "2", "3", "7", "7"]
+    assert len(list(svg.iter(f"{space}line"))) == 4
+    # The root of 12 is at the bottom, and the child of its child at the top.
+    height = {t.text: float(t.get("y")) for t in svg.iter(f"{space}text")}
+    assert height["12"] > height["3"]
+
+
+def test_a_tower_is_named_by_its_formula(nt) -> None:
+    assert "least integer: 2^2^2^2^2^2·3" in nt("tree", "--word", "11111100000010").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ("word 0", "0 has no tree"),
+        ("word -5", "-5 is negative"),
+        ("word abc", "not a number: 'abc'"),
+        ("word 2 3 x", "not a number: 'x'"),
+        ("word 2.5", "not a whole number"),
+        ("word 9^9^9^9", "too large"),
+        ("word", "Missing argument"),
+        ("tree", "nothing to draw"),
+        ("tree --word 1001", "not a Dyck word: 1001 goes below the root at place 3"),
+        ("tree 6 --svg no/such/folder/t.svg", "cannot write"),
+        ("tree --colour 6", "No such option"),
+        ("dictionary 1", "begins at 2"),
+        ("reproduce --scale huge", "no scale 'huge'; there are: laptop, gpu, paper"),
+        ("reproduce --only nothing", "no study 'nothing'; there are: dictionary_growth"),
+        ("frobnicate", "No such command"),
+        (f"word {(10**45 + 9) * (10**44 + 31)} --timeout 0.5", "not factored within 0.5 s"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(refused, arguments: str, complaint: str) -> None:
+    assert complaint in refused(*arguments.split())
+
+
+def test_a_refused_list_prints_nothing(refused) -> None:
+    refused("word", "2", "3", "0")  # standard output stays empty
+
+
+def test_dictionary(nt) -> None:
+    assert nt("dictionary", "1e11").stdout == "3266\n"
+    assert json.loads(nt("dictionary", "1e30", "--json").stdout) == {"x": 10**30, "words": 7743611}
+
+
+def test_importing_is_light() -> None:
+    code = "import sys, arithmetext; print(*sys.modules)"
+    modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+    heavy = {"torch", "numpy", "numba", "matplotlib", "flint", "rich", "typer"}
+    assert not heavy & set(modules.split())

@@ -1,0 +1,54 @@
+"""How people write integers."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arithmetext.errors import InputError
+from arithmetext.integers import parse_integer
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("360", 360),
+        ("1_000", 1000),
+        ("1e13", 10**13),
+        ("1E13", 10**13),
+        ("1e+3", 1000),
+        ("2.5e3", 2500),
+        ("3.0", 3),
+        ("10^13", 10**13),
+        ("10**13", 10**13),
+        ("2**64*3", 2**64 * 3),
+        (" 2 * 3 ^ 2 ", 18),
+        ("2^3^2", 512),
+        ("0", 0),
+        ("1^99999999999", 1),
+        ("0^5", 0),
+    ],
+)
+def test_accepted(written: str, value: int) -> None:
+    assert parse_integer(written) == value
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        *["", "abc", "-5", "1_", "_1", "1__0", "2.5", "1e-3", "2**", "*2", "0x10", "1,000", "٣"],
+        *["1e5000", "9^9^9", "9^9^9^9", "1e999999999999", "2^13500", "9" * 5000],
+    ],
+)
+def test_refused(written: str) -> None:
+    with pytest.raises(InputError, match=r"not a|too large"):
+        parse_integer(written)
+
+
+@given(st.integers(0, 10**40))
+def test_plain_and_grouped_digits(n: int) -> None:
+    assert parse_integer(str(n)) == parse_integer(f"{n:_}") == n
+
+
+@given(st.integers(1, 999), st.integers(0, 60))
+def test_powers_of_ten(n: int, k: int) -> None:
+    assert parse_integer(f"{n}e{k}") == parse_integer(f"{n}*10^{k}") == n * 10**k
