@@ -19,6 +19,8 @@ from functools import cached_property
 from .errors import InputError
 from .integers import MAX_DIGITS
 
+# Exponents are this small: they and the integers of the first pages need no library.
+_FACTOR_BY_TRIAL = 5000
 # Below this the quadratic sieve needs at most about 0.1 s; above it, a limit in time needs a
 # process of its own, because a factorisation under way cannot be interrupted.
 _FACTOR_AT_ONCE_BITS = 144
@@ -188,6 +190,8 @@ def factor(n: int, *, timeout: float | None = None) -> list[tuple[int, int]]:
     """
     if n < 1:
         raise InputError(f"{n} has no tree: the first integer that has one is 1")
+    if n < _FACTOR_BY_TRIAL:
+        return _factor_by_trial(n)
     if timeout is None or n.bit_length() <= _FACTOR_AT_ONCE_BITS:
         from flint import fmpz
 
@@ -205,6 +209,20 @@ def factor(n: int, *, timeout: float | None = None) -> list[tuple[int, int]]:
             " (--timeout gives it longer)"
         ) from None
     return sorted((int(p, 16), a) for p, a in json.loads(answer))
+
+
+def _factor_by_trial(n: int) -> list[tuple[int, int]]:
+    factors = []
+    p = 2
+    while p * p <= n:
+        exponent = 0
+        while n % p == 0:
+            n //= p
+            exponent += 1
+        if exponent:
+            factors.append((p, exponent))
+        p += 1
+    return [*factors, (n, 1)] if n > 1 else factors
 
 
 _FACTOR_ELSEWHERE = """

@@ -1,0 +1,45 @@
+"""Which integers are for training, validation and test, as the paper divides them.
+
+The text of 2..n is cut into ten chunks. The first three quarters of each are for training, the
+last quarter for validation, but that of the tenth chunk is for testing, and so are windows of 10^6
+integers far beyond n. The paper writes its chunks as 10^10 words each, the first one shorter by
+one: chunk k is (k n/10, (k+1) n/10], and the first begins at 2.
+"""
+
+from dataclasses import dataclass
+
+from ..errors import InputError
+
+Range = tuple[int, int]  # half-open: lo ≤ i < hi
+
+CHUNKS = 10
+FAR_LENGTH = 10**6
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Half-open ranges of integers, no integer in two of them."""
+
+    train: tuple[Range, ...]
+    validation: tuple[Range, ...]
+    test: Range
+
+
+def splits(n: int) -> Splits:
+    """The paper's ranges for the text of 2..n.
+
+    >>> splits(10**11).test
+    (97500000001, 100000000001)
+    """
+    if n < 100:
+        raise InputError(f"a text of 2..{n} is too short to be split: n must be at least 100")
+    # Each chunk in quarters; integer division keeps the borders shared, whatever n is.
+    borders = [max(2, 1 + n * quarter // (4 * CHUNKS)) for quarter in range(4 * CHUNKS + 1)]
+    train = tuple((borders[4 * k], borders[4 * k + 3]) for k in range(CHUNKS))
+    *validation, test = ((borders[4 * k + 3], borders[4 * k + 4]) for k in range(CHUNKS))
+    return Splits(train, tuple(validation), test)
+
+
+def far_window(power: int) -> Range:
+    """The paper's test window [10^power, 10^power + 10^6], both ends included."""
+    return 10**power, 10**power + FAR_LENGTH + 1

@@ -1,0 +1,136 @@
+"""Many integers: the sieve against python-flint, wherever it could go wrong."""
+
+import numpy as np
+import pytest
+from flint import fmpz
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import arithmetext as nt
+from arithmetext.text import sieve
+from arithmetext.text.sieve import segments, words
+
+
+def by_flint(n: int) -> int:
+    """The packed word of n from FLINT's factorisation alone."""
+
+    def word(n: int) -> str:
+        return "".join(f"1{word(int(a))}0" for _, a in sorted(fmpz(n).factor()))
+
+    return int(word(n), 2)
+
+
+def check(lo: int, hi: int) -> None:
+    assert words(lo, hi).tolist() == [by_flint(n) for n in range(lo, hi)]
+
+
+def test_the_first_words() -> None:
+    assert words(2, 13).tolist() == [2, 2, 12, 2, 10, 2, 12, 12, 10, 2, 50]
+    assert words(2, 3).tolist() == [2]
+
+
+@pytest.mark.parametrize("scale", [10**6, 10**10, 10**13, 10**15, 10**18])
+def test_random_windows_against_flint(scale: int) -> None:
+    rng = np.random.default_rng(scale % 997)
+    for start in rng.integers(scale // 2, scale, 4).tolist():
+        check(start, start + 250)
+    check(scale - 100, scale + 100)
+
+
+def test_next_to_2_to_the_63() -> None:
+    check(2**63 - 400, 2**63)
+
+
+@settings(max_examples=60)
+@given(st.integers(2, 10**14), st.integers(1, 40))
+def test_any_window(lo: int, count: int) -> None:
+    check(lo, lo + count)
+
+
+@settings(max_examples=60)
+@given(st.integers(2, 52), st.integers(1, 40))
+def test_around_powers_of_two(exponent: int, reach: int) -> None:
+    check(max(2, 2**exponent - reach), 2**exponent + reach)
+
+
+# Primes p whose square lies close to a round number, and squares times small cofactors.
+@pytest.mark.parametrize("p", [67, 65537, 99991, 999983, 31622743, 99999989, 999999937, 3037000493])
+def test_squares_of_large_primes(p: int) -> None:
+    n = p * p
+    check(max(2, n - 20), min(2**63, n + 20))
+    for cofactor in (2, 3, 7, 30, 49, 64, 101):
+        if n * cofactor < 2**63:
+            check(n * cofactor, n * cofactor + 1)
+
+
+def test_high_powers_and_many_squares() -> None:
+    special = [7**k for k in range(1, 22)] + [3**k for k in range(1, 39)] + [5**26, 11**18, 13**17]
+    special += [(7 * 11 * 13) ** 2, (7 * 11 * 13 * 17) ** 4, (7 * 11 * 13 * 17 * 19 * 23) ** 2]
+    special += [7**4 * 11**4 * 13**4, 2**7 * 3**4 * 5**4 * 7**4 * 11**6, 614889782588491410]
+    for n in special:
+        assert words(n, n + 1).tolist() == [by_flint(n)], n
+
+
+def test_borders_between_segments_and_the_small_table() -> None:
+    check(4090, 4100)
+    size = sieve.segment_size(10**7)
+    check(3 * size - 50, 3 * size + 50)
+    whole = words(2, 3 * size + 5)
+    assert np.array_equal(np.concatenate([piece for _, piece in segments(2, 3 * size + 5)]), whole)
+    assert np.array_equal(whole, words(2, 3 * size + 5, threads=1))
+
+
+def test_segments_say_where_they_begin() -> None:
+    starts = [lo for lo, _ in segments(10**6, 10**6 + 600_000)]
+    lengths = [len(piece) for _, piece in segments(10**6, 10**6 + 600_000)]
+    assert starts[0] == 10**6
+    assert starts[1:] == [a + b for a, b in zip(starts, lengths, strict=True)][:-1]
+    assert sum(lengths) == 600_000
+
+
+def test_a_window_with_more_squares_than_foreseen() -> None:
+    # By the Chinese remainder theorem, a window in which every integer has a square to patch.
+    primes = [7, 11, 13, 17, 19]
+    n, modulus = 0, 1
+    for k, p in enumerate(primes):
+        n += modulus * ((-k - n) * pow(modulus, -1, p * p) % (p * p))
+        modulus *= p * p
+    check(n, n + len(primes))
+    patches = np.empty(2, np.int64)
+    out = np.empty(5, np.uint64)
+    primes_needed = sieve.base_primes(10**6)
+    args = (n, primes_needed, sieve._tables(), np.empty(5, np.uint16), patches, out)
+    assert sieve._segment(*args) > len(patches)
+
+
+@pytest.mark.parametrize(("lo", "expected"), [(10**10, 3422995), (10**15, 3820061)])
+def test_sum_of_omega(lo: int, expected: int) -> None:
+    # The number of primes of n is the number of times its word comes back to the ground.
+    total = 0
+    for word, count in zip(*np.unique(words(lo, lo + 10**6), return_counts=True), strict=True):
+        total += len(nt.tree_of_word(nt.unpack(int(word))).children) * int(count)
+    assert total == expected
+
+
+def test_base_primes() -> None:
+    primes = sieve._primes_to(10**6)
+    assert len(primes) == 78498
+    assert primes[:5].tolist() == [2, 3, 5, 7, 11]
+    assert sieve._primes_to(65537)[-1] == 65537
+    assert sieve._primes_to(65536)[-1] == 65521
+
+
+@pytest.mark.parametrize(
+    ("lo", "hi", "complaint"),
+    [
+        (1, 10, "begins at 2"),
+        (10, 10, "empty range"),
+        (10, 9, "empty range"),
+        (2**63 - 1, 2**63 + 1, r"beyond 2\^63"),
+    ],
+)
+def test_ranges_outside_the_text(lo: int, hi: int, complaint: str) -> None:
+    with pytest.raises(nt.InputError, match=complaint):
+        words(lo, hi)
+    with pytest.raises(nt.InputError, match=complaint):
+        list(segments(lo, hi))
