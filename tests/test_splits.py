@@ -1,5 +1,7 @@
 """Training, validation and test."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +17,7 @@ def test_no_integer_in_two_sets_and_none_lost(n: int) -> None:
     assert ranges[0][0] == 2
     assert ranges[-1][1] == n + 1
     assert all(a < b for a, b in ranges)
-    assert all(before[1] == after[0] for before, after in zip(ranges, ranges[1:], strict=False))
+    assert all(before[1] == after[0] for before, after in pairwise(ranges))
 
 
 def test_the_paper() -> None:

@@ -1,0 +1,140 @@
+"""Sentences: runs of consecutive words, where they occur, and what arithmetic rules out."""
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from .. import trees
+from ..errors import InputError
+from .ranges import over_ranges, spans
+from .sieve import check_range, passing_words, piece_size, segment_size
+
+Sentence = tuple[int, ...]  # packed words; ANY stands for any one word
+ANY = 0
+
+_PRIME = trees.pack("10")
+
+
+def parse_sentence(text: str) -> Sentence:
+    """Read words separated by spaces; `*` stands for any one word.
+
+    >>> parse_sentence("111000 10")
+    (56, 2)
+    """
+    sentence = []
+    for place, word in enumerate(text.split(), start=1):
+        if word == "*":
+            sentence.append(ANY)
+            continue
+        try:
+            sentence.append(trees.tree_of_word(word).packed)
+        except InputError as error:
+            raise InputError(f"word {place} of the sentence: {error}") from None
+        if sentence[-1] >= 2**63:
+            raise InputError(f"word {place} of the sentence is longer than any below 2^63")
+    if not any(sentence):
+        raise InputError('a sentence needs at least one word, such as "111000 10" or "10 * 10"')
+    return tuple(sentence)
+
+
+def find(
+    sentence: Sentence,
+    lo: int,
+    hi: int,
+    *,
+    threads: int | None = None,
+    cluster: str | None = None,
+    title: str = "",
+) -> Iterator[NDArray[np.int64]]:
+    """Where the sentence begins, in increasing order, piece by piece; it ends below hi."""
+    check_range(lo, hi)
+    last_start = hi - len(sentence) + 1
+    if last_start > lo:
+        yield from over_ranges(
+            partial(_starts, sentence=sentence),
+            lo,
+            last_start,
+            size=piece_size(hi),
+            threads=threads,
+            cluster=cluster,
+            title=title,
+        )
+
+
+def _starts(lo: int, hi: int, *, sentence: Sentence) -> NDArray[np.int64]:
+    # The longest word is the rarest; asking for it first settles most places with one comparison.
+    key = sentence.index(max(sentence))
+    wanted = np.array(sentence, np.uint64)
+    return np.concatenate(
+        [
+            a + _matches(passing_words(a, b + len(sentence) - 1), wanted, key)
+            for a, b in spans(lo, hi, segment_size(hi))
+        ]
+    )
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _matches(words, sentence, key):  # type: ignore[no-untyped-def]
+    count = len(words) - len(sentence) + 1
+    found = np.empty(16, np.int64)
+    size = 0
+    wanted = sentence[key]
+    candidates = words[key : key + count]
+    for i in range(count):
+        if candidates[i] != wanted:
+            continue
+        for j in range(len(sentence)):
+            if sentence[j] != 0 and words[i + j] != sentence[j]:
+                break
+        else:
+            if size == len(found):
+                longer = np.empty(2 * size, np.int64)
+                longer[:size] = found
+                found = longer
+            found[size] = i
+            size += 1
+    return found[:size]
+
+
+def law(sentence: Sentence) -> str | None:
+    """What elementary arithmetic says about where the sentence can occur, if it settles that.
+
+    Two arguments are tried. A multiple of 2 begins with the child of 2, which is a leaf exactly
+    when 4 does not divide it; the same for 3 and 9, whose child is the first or the second. If no
+    residue of the first integer fits all words, the sentence never occurs. And if every residue
+    that fits makes an even number prime, that number is 2.
+    """
+    for p in (2, 3):
+        if not any(_fits(sentence, r, p) for r in range(p * p)):
+            return (
+                f"one of any {p * p} consecutive integers is divisible by {p * p}, and no place"
+                " in the sentence allows that: it never occurs"
+            )
+    primes = [j for j, word in enumerate(sentence) if word == _PRIME]
+    starts = set()
+    for residue in range(4):
+        even = [j for j in primes if (residue + j) % 2 == 0]
+        if even:
+            starts.add(2 - even[0])
+        elif _fits(sentence, residue, 2):
+            return None
+    possible = " or ".join(str(n) for n in sorted(starts) if n >= 2)
+    return "an even number would have to be prime, and only 2 is: the sentence " + (
+        f"can begin at {possible} only" if possible else "never occurs"
+    )
+
+
+def _fits(sentence: Sentence, residue: int, p: int) -> bool:
+    """Whether every word can stand where it does if the first integer is residue mod p²."""
+    for j, word in enumerate(sentence):
+        here = (residue + j) % (p * p)
+        if word == ANY or here % p:
+            continue
+        # The child of p stands behind those of the smaller primes, so among the first few.
+        children = trees.tree_of_word(trees.unpack(word)).children[: p - 1]
+        if not any(bool(child.children) == (here == 0) for child in children):
+            return False
+    return True

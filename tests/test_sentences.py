@@ -1,0 +1,112 @@
+"""Sentences found by the sieve, and those that arithmetic decides."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import arithmetext as nt
+from arithmetext.text.sentences import ANY, find, law, parse_sentence
+from arithmetext.text.sieve import words
+
+
+def starts(text: str, lo: int, hi: int, **options: int) -> list[int]:
+    return [int(n) for piece in find(parse_sentence(text), lo, hi, **options) for n in piece]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("10 10", [2]),
+        ("1100 10", [4]),
+        ("1100 1100", [8]),
+        ("111000 10", [16, 256]),
+        ("10 111000", []),
+        ("10 1100", [3, 7, 31, 127, 8191, 131071, 524287]),
+    ],
+)
+def test_sentences_of_the_paper(text: str, expected: list[int]) -> None:
+    assert starts(text, 2, 2 * 10**6) == expected
+
+
+def test_the_first_three_that_share_a_word_begin_at_33_and_never_four() -> None:
+    text = words(2, 10**6)
+    same = text[1:] == text[:-1]
+    three = np.flatnonzero(same[1:] & same[:-1]) + 2
+    assert three[0] == 33
+    assert not np.any(same[2:] & same[1:-1] & same[:-2])
+
+
+@settings(max_examples=30)
+@given(st.integers(2, 10**6), st.integers(1, 4), st.integers(0, 15))
+def test_against_a_plain_search(at: int, length: int, holes: int) -> None:
+    lo, hi = max(2, at - 300), at + 2000
+    text = words(lo, hi).tolist()
+    sentence = [int(w) for w in words(at, at + length)]
+    sentence = [ANY if holes >> j & 1 else w for j, w in enumerate(sentence)]
+    if not any(sentence):
+        sentence[0] = int(words(at, at + 1)[0])
+    expected = [
+        lo + i
+        for i in range(len(text) - length + 1)
+        if all(w in (ANY, text[i + j]) for j, w in enumerate(sentence))
+    ]
+    found = [int(n) for piece in find(tuple(sentence), lo, hi) for n in piece]
+    assert found == expected
+    assert at in found
+
+
+def test_sentences_across_the_border_of_pieces() -> None:
+    for border in (2**18, 2**22):  # of segments, of pieces
+        text = " ".join(nt.unpack(int(w)) for w in words(border - 2, border + 3))
+        found = starts(text, 2, border + 1000)
+        assert border - 2 in found
+        assert starts(text, 2, border + 1000, threads=1) == found
+
+
+def test_a_sentence_ends_inside_the_range() -> None:
+    assert starts("111000 10", 2, 17) == []
+    assert starts("111000 10", 2, 18) == [16]
+    assert starts("111000 10", 17, 256) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("10 10", "begin at 2 only"),
+        ("10 * * 10", "begin at 2 only"),
+        ("10 1010 1010 1010", "divisible by 4, and no place"),
+        ("10 10 10 10", "divisible by 4"),
+        (" ".join(["10"] * 2 + ["*"] * 7), "begin at 2 only"),
+        ("1010 10 10", "only 2 is: the sentence never occurs"),
+    ],
+)
+def test_what_arithmetic_settles(text: str, says: str) -> None:
+    assert says in (law(parse_sentence(text)) or "")
+
+
+@pytest.mark.parametrize("text", ["10", "10 * 10", "111000 10", "10 111000", "1010 1010 1010"])
+def test_what_two_residues_do_not_settle(text: str) -> None:
+    assert law(parse_sentence(text)) is None
+
+
+@settings(max_examples=100)
+@given(st.integers(2, 10**9), st.integers(1, 12))
+def test_no_law_forbids_what_occurs(at: int, length: int) -> None:
+    said = law(tuple(int(w) for w in words(at, at + length)))
+    assert said is None or f"begin at {at} only" in said or f" or {at} only" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "at least one word"),
+        ("* *", "at least one word"),
+        ("10 1001 10", "word 2 of the sentence: not a Dyck word: 1001 goes below"),
+        ("10 x", "word 2 of the sentence: .* 'x' at place 1"),
+        ("10" * 40, "longer than any below"),
+    ],
+)
+def test_refused_sentences(text: str, complaint: str) -> None:
+    with pytest.raises(nt.InputError, match=complaint):
+        parse_sentence(text)
