@@ -23,6 +23,10 @@ app = typer.Typer(
 
 Numbers = Annotated[list[str], typer.Argument(metavar="N...", help="Integers, 1 or larger.")]
 Timeout = Annotated[float, typer.Option(help="Seconds to try to factor a hard number.")]
+Cluster = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="A Dask scheduler to work on, such as tcp://host:8786."),
+]
 
 
 def main() -> NoReturn:
@@ -122,6 +126,110 @@ def word(numbers: Numbers, timeout: Timeout = 60) -> None:
     # All of them before the first is printed: a mistake in the last one loses nothing.
     for w in [trees.word(parse_integer(n), timeout=timeout) for n in numbers]:
         print(w)
+
+
+@app.command()
+def words(
+    start: Annotated[str, typer.Argument(metavar="START", help="The first integer, 2 or larger.")],
+    count: Annotated[str, typer.Argument(metavar="COUNT", help="How many integers.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write .txt, or packed words as .npy or .npz."),
+    ] = None,
+) -> None:
+    """Print the words of consecutive integers, one a line, or write them to a file."""
+    from .text import export, sieve
+
+    lo = parse_integer(start)
+    hi = lo + parse_integer(count)
+    sieve.check_range(lo, hi)
+    if out is not None:
+        export.export(out, lo, hi)
+        return
+    for _, piece in sieve.segments(lo, hi):
+        sys.stdout.buffer.write(export.lines(piece))
+
+
+@app.command()
+def find(
+    sentence: Annotated[
+        str, typer.Argument(help='Words in quotes, such as "111000 10"; * is any.')
+    ],
+    start: Annotated[str, typer.Option("--from", metavar="N", help="Where to begin.")] = "2",
+    stop: Annotated[str, typer.Option("--to", metavar="N", help="The last integer.")] = "1e9",
+    count: Annotated[bool, typer.Option("--count", help="Only say how many there are.")] = False,
+    cluster: Cluster = None,
+) -> None:
+    """Print every n at which a sentence, a run of consecutive words, begins."""
+    from .text import sentences
+
+    wanted = sentences.parse_sentence(sentence)
+    lo, hi = parse_integer(start), parse_integer(stop) + 1
+    found = 0
+    for piece in sentences.find(wanted, lo, hi, cluster=cluster, title="searching"):
+        found += len(piece)
+        if not count and len(piece):
+            print("\n".join(map(str, piece.tolist())))
+    if count:
+        print(found)
+    known = sentences.law(wanted)
+    print(
+        f"{_count(found, 'occurrence', 'occurrences')} in {lo}..{hi - 1}, every start examined;"
+        + (f" by arithmetic, {known}." if known else " beyond that this search says nothing."),
+        file=sys.stderr,
+    )
+
+
+@app.command()
+def bench(
+    subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="sieve")] = "sieve",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Measure speed, side by side with the peers that are installed."""
+    from . import bench
+
+    if subject not in bench.SUBJECTS:
+        raise InputError(f"nothing to measure called {subject!r}; try: {', '.join(bench.SUBJECTS)}")
+    figures = bench.SUBJECTS[subject]()
+    if as_json:
+        print(json.dumps(figures, indent=1))
+        return
+    for name, value in figures["conditions"].items():
+        print(f"{name}: {value}")
+    print(f"\n{figures['unit']}, then ours ÷ theirs")
+    for case, rate in figures["ours"].items():
+        print(f"\n{case}\n  {'arithmetext':32} {rate:>10.4g}")
+        for peer, cases in figures["peers"].items():
+            if case in cases:
+                ratio = figures["ratio"][peer][case]
+                print(f"  {peer:32} {cases[case]:>10.4g} {ratio:>10.3g}")
+
+
+@app.command()
+def census(
+    x: Annotated[str, typer.Argument(metavar="X", help="The last integer counted.")],
+    top: Annotated[int, typer.Option(min=1, help="How many words to show.")] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="Print every word as JSON.")] = False,
+) -> None:
+    """Count every word of 2..X exactly, without visiting the integers."""
+    from .text.census import census as count
+    from .text.census import unigram_entropy
+
+    bound = parse_integer(x)
+    counts = count(bound)
+    entropy = unigram_entropy(counts)
+    if as_json:
+        spelled = {trees.unpack(word): number for word, number in counts.items()}
+        print(json.dumps({"x": bound, "entropy_bits": entropy, "counts": spelled}))
+        return
+    print(f"{'word':24} {'count':>{len(f'{bound:,}')}} {'share':>9}   least n")
+    for packed, number in list(counts.items())[:top]:
+        word = trees.unpack(packed)
+        print(
+            f"{word:24} {number:>{len(f'{bound:,}')},} {number / (bound - 1):9.5%}   "
+            f"{trees.least(word):,}"
+        )
+    print(f"\n{len(counts):,} words, {entropy:.6f} bits a word")
 
 
 @app.command()

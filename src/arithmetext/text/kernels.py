@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 
 from .. import trees
+from ..compiled import kernel
 
 # Below this a logarithm does not tell a missing prime from a rounded sum.
 LEAST = 4096
@@ -32,8 +33,6 @@ _TENS = 0x2AAAAAAAAAAAAAAA
 # Primes are prepared this many at a time, by vector instructions.
 _BATCH = 512
 
-_kernel = njit(cache=True, nogil=True, error_model="numpy")
-
 
 @cache
 def tables() -> Any:
@@ -45,7 +44,7 @@ def tables() -> Any:
     children = np.array([0, *(trees.pack(f"1{trees.word(e)}0") for e in range(1, 64))])
     lengths = np.array([int(child).bit_length() for child in children])
 
-    def head(powers, period):
+    def head(powers: Any, period: int) -> Any:
         n = np.arange(period)
         words, logs = np.zeros(period, np.int64), np.zeros(period)
         for p, most in powers:
@@ -61,8 +60,18 @@ def tables() -> Any:
     return words.astype(np.uint32), bits, logs, more_heads, more_logs, children, lengths
 
 
-@_kernel
-def primes_to(limit):
+@kernel
+def _strike(composite: Any, start: Any, step: Any) -> Any:
+    """Mark start, start + step, … and return where the next one would be."""
+    i, step, end = np.uint64(start), np.uint64(step), np.uint64(len(composite))
+    while i < end:
+        composite[i] = True
+        i += step
+    return np.int64(i)
+
+
+@kernel
+def primes_to(limit: Any) -> Any:
     """Sieve of Eratosthenes over the odd numbers, a cache-sized stretch at a time."""
     root = np.int64(np.sqrt(limit)) + 1
     small = np.ones(root + 1, np.bool_)
@@ -80,13 +89,7 @@ def primes_to(limit):
     for begin in range(0, end, stretch):
         composite[:] = False
         for k in range(len(base)):
-            i = np.uint64(following[k] - begin)
-            if i < stretch:
-                p = np.uint64(base[k])
-                while i < np.uint64(stretch):
-                    composite[i] = True
-                    i += p
-                following[k] = begin + np.int64(i)
+            following[k] = begin + _strike(composite, following[k] - begin, base[k])
         for i in range(begin == 0, min(stretch, end - begin)):
             if not composite[i]:
                 primes[count] = 2 * (begin + i) + 1
@@ -94,8 +97,8 @@ def primes_to(limit):
     return primes[:count]  # the rest was never touched and takes no memory
 
 
-@_kernel
-def _first_multiples(lo, primes, power, offsets):
+@kernel
+def _first_multiples(lo: Any, primes: Any, power: Any, offsets: Any) -> Any:
     """Offsets from lo of the first multiple of each prime, or of its square.
 
     A remainder by floating-point reciprocals, in vector instructions: below 2^63 the first quotient
@@ -112,8 +115,8 @@ def _first_multiples(lo, primes, power, offsets):
         offsets[t] = q - r if r else 0
 
 
-@_kernel
-def _add(acc, start, step, amount):
+@kernel
+def _add(acc: Any, start: Any, step: Any, amount: Any) -> Any:
     """acc[start::step] += amount; unsigned, so that no index is looked at for its sign."""
     i, step, m = np.uint64(start), np.uint64(step), np.uint64(len(acc))
     while i < m:
@@ -121,8 +124,8 @@ def _add(acc, start, step, amount):
         i += step
 
 
-@_kernel
-def _exponent(n, p):
+@kernel
+def _exponent(n: Any, p: Any) -> Any:
     e = 0
     while n % p == 0:
         n //= p
@@ -130,8 +133,8 @@ def _exponent(n, p):
     return e
 
 
-@_kernel
-def _sieve(lo, primes, acc, patches):
+@kernel
+def _sieve(lo: Any, primes: Any, acc: Any, patches: Any) -> Any:
     """Enter the primes into the accumulators; return how many patches were noted."""
     m = len(acc)
     noted = 0
@@ -175,20 +178,20 @@ def _sieve(lo, primes, acc, patches):
     return noted
 
 
-@_kernel
-def _tail(a, complete):
+@kernel
+def _tail(a: Any, complete: Any) -> Any:
     """Binary digits that the primes from 13 on append, the one above the square root included."""
     return np.int64(2 * (a >> _COUNT) + 2 * ((a & _LOG_MASK) < complete))
 
 
-@_kernel
-def _start(logs, more_logs, acc):
+@kernel
+def _start(logs: Any, more_logs: Any, acc: Any) -> Any:
     for i in range(len(acc)):
         acc[i] = logs[i] + more_logs[i]
 
 
-@_kernel
-def _compose(heads, more_heads, acc, complete, out):
+@kernel
+def _compose(heads: Any, more_heads: Any, acc: Any, complete: Any, out: Any) -> Any:
     """Words of integers that no square of a prime above 11 divides; a loop of vector code."""
     for i in range(len(out)):
         a = acc[i]
@@ -199,8 +202,8 @@ def _compose(heads, more_heads, acc, complete, out):
         out[i] = (head << k) | tens
 
 
-@_kernel
-def _replace_child(word, right, old, child, length):
+@kernel
+def _replace_child(word: Any, right: Any, old: Any, child: Any, length: Any) -> Any:
     """The word with the child that ends `right` digits from its end, and has `old`, replaced."""
     left = (np.int64(word) >> (right + old) << length) | child
     return (left << right) | (np.int64(word) & ((1 << right) - 1))
@@ -208,7 +211,9 @@ def _replace_child(word, right, old, child, length):
 
 # Inlined, so that p is a constant of each copy and its divisions are multiplications.
 @njit(inline="always")
-def _repair(p, power, old, lo, tables, acc, complete, out):
+def _repair(
+    p: Any, power: Any, old: Any, lo: Any, tables: Any, acc: Any, complete: Any, out: Any
+) -> Any:
     """Give the multiples of p^power, a prime of the heads, the child of their true exponent."""
     _, bits, _, more_heads, _, children, lengths = tables
     q = p**power
@@ -231,8 +236,8 @@ def _repair(p, power, old, lo, tables, acc, complete, out):
         out[i] = _replace_child(out[i], right, old, children[e], lengths[e])
 
 
-@_kernel
-def sieve_segment(lo, primes, tables, acc, patches, out):
+@kernel
+def sieve_segment(lo: Any, primes: Any, tables: Any, acc: Any, patches: Any, out: Any) -> Any:
     """The packed words of [lo, lo + len(out)) for lo ≥ LEAST; returns the number of patches.
 
     `primes` holds at least all up to the square root of the last integer. If the number returned

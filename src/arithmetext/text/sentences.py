@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from .. import trees
+from ..compiled import kernel
 from ..errors import InputError
 from .ranges import over_ranges, spans
-from .sieve import check_range, passing_words, piece_size, segment_size
+from .sieve import Words, check_range, passing_words, piece_size, segment_size
 
 Sentence = tuple[int, ...]  # packed words; ANY stands for any one word
 ANY = 0
@@ -76,8 +76,8 @@ def _starts(lo: int, hi: int, *, sentence: Sentence) -> NDArray[np.int64]:
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _matches(words, sentence, key):  # type: ignore[no-untyped-def]
+@kernel
+def _matches(words: Words, sentence: Words, key: int) -> NDArray[np.int64]:
     count = len(words) - len(sentence) + 1
     found = np.empty(16, np.int64)
     size = 0

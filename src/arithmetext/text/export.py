@@ -1,0 +1,66 @@
+"""The text as files: one word a line (.txt), or packed words as numpy arrays (.npy, .npz)."""
+
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..compiled import kernel
+from ..errors import InputError
+from ..files import whole_file
+from .sieve import Words, check_range, segments
+
+SUFFIXES = (".txt", ".npy", ".npz")
+
+
+def lines(words: Words) -> bytes:
+    """The words as ASCII digits, one a line."""
+    return bytes(_spell(words))
+
+
+def export(path: Path, lo: int, hi: int) -> None:
+    """Write the words of lo ≤ n < hi, in constant memory, whole or not at all."""
+    if path.suffix not in SUFFIXES:
+        raise InputError(f"cannot tell the format of {path}: it should end in .txt, .npy or .npz")
+    check_range(lo, hi)
+    with whole_file(path) as draft:
+        pieces = (words for _, words in segments(lo, hi, title=f"writing {path.name}"))
+        if path.suffix == ".npz":
+            # What np.savez_compressed writes, without the whole array in memory.
+            with (
+                zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as archive,
+                archive.open("words.npy", "w", force_zip64=True) as file,
+            ):
+                _write_array(file, hi - lo, pieces)
+            return
+        with draft.open("wb") as file:
+            if path.suffix == ".npy":
+                _write_array(file, hi - lo, pieces)
+            else:
+                file.writelines(map(lines, pieces))
+
+
+def _write_array(file: IO[bytes], length: int, pieces: Iterator[Words]) -> None:
+    header = {"descr": "<u8", "fortran_order": False, "shape": (length,)}
+    np.lib.format.write_array_header_1_0(file, header)
+    for words in pieces:
+        file.write(words.astype("<u8", copy=False).tobytes())
+
+
+@kernel
+def _spell(words: Any) -> NDArray[np.uint8]:
+    text = np.empty(65 * len(words), np.uint8)
+    size = 0
+    for word in words:
+        length = 0
+        while word >> np.uint64(length) > 1:
+            length += 1
+        for place in range(length, -1, -1):
+            text[size] = 48 + ((word >> np.uint64(place)) & np.uint64(1))
+            size += 1
+        text[size] = 10
+        size += 1
+    return text[:size]
