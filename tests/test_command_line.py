@@ -88,6 +88,15 @@ def test_a_tower_is_named_by_its_formula(nt) -> None:
         ("dictionary 1", "begins at 2"),
         ("reproduce --scale huge", "no scale 'huge'; there are: laptop, gpu, paper"),
         ("reproduce --only nothing", "no study 'nothing'; there are: dictionary_growth"),
+        ("report nowhere", "no results in nowhere/data"),
+        ("find 10,10", "word 1 of the sentence: not a Dyck word: 10,10 has ',' at place 3"),
+        ("find 10 --to 1", "empty range"),
+        ("find 10 --from 1", "begins at 2"),
+        ("find 10 --to 1e19", "beyond 2^63"),
+        ("find 10 --to 1e6 --cluster tcp://127.0.0.1:1", "cannot reach a Dask cluster"),
+        ("census 1", "x from 2 to 10^18"),
+        ("census 1e19", "x from 2 to 10^18"),
+        ("bench nothing", "nothing to measure called 'nothing'; try: sieve"),
         ("frobnicate", "No such command"),
         (f"word {(10**45 + 9) * (10**44 + 31)} --timeout 0.5", "not factored within 0.5 s"),
     ],
@@ -103,6 +112,23 @@ def test_a_refused_list_prints_nothing(refused) -> None:
 def test_dictionary(nt) -> None:
     assert nt("dictionary", "1e11").stdout == "3266\n"
     assert json.loads(nt("dictionary", "1e30", "--json").stdout) == {"x": 10**30, "words": 7743611}
+
+
+def test_find(nt) -> None:
+    answer = nt("find", "111000 10", "--to", "1e6")
+    assert answer.stdout == "16\n256\n"
+    assert "2 occurrences in 2..1000000, every start examined; beyond that" in answer.stderr
+    answer = nt("find", "10 10", "--to", "1e6", "--count")
+    assert answer.stdout == "1\n"
+    assert "by arithmetic, an even number would have to be prime" in answer.stderr
+    assert nt("find", "10 * 10", "--from", "100", "--to", "110").stdout == "101\n107\n"
+
+
+def test_census(nt) -> None:
+    counts = json.loads(nt("census", "100", "--json").stdout)["counts"]
+    assert counts["10"] == 25
+    assert sum(counts.values()) == 99
+    assert "\n1010 " in nt("census", "1e6", "--top", "1").stdout
 
 
 def test_importing_is_light() -> None:

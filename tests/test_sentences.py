@@ -1,12 +1,11 @@
 """Sentences found by the sieve, and those that arithmetic decides."""
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import arithmetext as nt
-from arithmetext.text.sentences import ANY, find, law, parse_sentence
+from arithmetext.text.sentences import ANY, find, find_runs, law, parse_sentence
 from arithmetext.text.sieve import words
 
 
@@ -29,12 +28,23 @@ def test_sentences_of_the_paper(text: str, expected: list[int]) -> None:
     assert starts(text, 2, 2 * 10**6) == expected
 
 
+def runs(kind: str, length: int, hi: int) -> list[int]:
+    return [int(n) for piece in find_runs(kind, length, 2, hi) for n in piece]
+
+
 def test_the_first_three_that_share_a_word_begin_at_33_and_never_four() -> None:
-    text = words(2, 10**6)
-    same = text[1:] == text[:-1]
-    three = np.flatnonzero(same[1:] & same[:-1]) + 2
-    assert three[0] == 33
-    assert not np.any(same[2:] & same[1:-1] & same[:-2])
+    assert runs("same word", 3, 10**5)[0] == 33
+    assert runs("same word", 4, 10**7) == []
+
+
+def test_runs_of_square_free_integers() -> None:
+    square_free = [set(nt.word(n)[::2]) == {"1"} for n in range(2, 5000)]
+    for length in (1, 2, 3):
+        expected = [
+            n + 2 for n in range(len(square_free)) if all(square_free[n : n + length]) and n < 4900
+        ]
+        assert [n for n in runs("square-free", length, 5000) if n < 4902] == expected
+    assert runs("square-free", 4, 10**7) == []
 
 
 @settings(max_examples=30)

@@ -272,6 +272,20 @@ def reproduce(
     print(f"The report is {report.build(folder)}")
 
 
+@app.command()
+def report(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A folder with kept results.")
+    ] = Path("reports/laptop"),
+) -> None:
+    """Write the page of the report again, from kept results alone."""
+    from . import report, studies
+
+    if not any(studies.load(path) for path in sorted(folder.glob("data/*.json"))):
+        raise InputError(f"no results in {folder}/data: nt reproduce makes them")
+    print(f"The report is {report.build(folder)}")
+
+
 def _tree_json(t: trees.Tree) -> dict[str, Any]:
     def node(t: trees.Tree) -> dict[str, Any]:
         labelled = {} if t.label is None else {"prime": t.label}

@@ -79,7 +79,7 @@ def _starts(lo: int, hi: int, *, sentence: Sentence) -> NDArray[np.int64]:
 @kernel
 def _matches(words: Words, sentence: Words, key: int) -> NDArray[np.int64]:
     count = len(words) - len(sentence) + 1
-    found = np.empty(16, np.int64)
+    found = np.empty(count, np.int64)  # pages that are never touched cost nothing
     size = 0
     wanted = sentence[key]
     candidates = words[key : key + count]
@@ -90,11 +90,48 @@ def _matches(words: Words, sentence: Words, key: int) -> NDArray[np.int64]:
             if sentence[j] != 0 and words[i + j] != sentence[j]:
                 break
         else:
-            if size == len(found):
-                longer = np.empty(2 * size, np.int64)
-                longer[:size] = found
-                found = longer
             found[size] = i
+            size += 1
+    return found[:size]
+
+
+def find_runs(
+    kind: str, length: int, lo: int, hi: int, *, threads: int | None = None, title: str = ""
+) -> Iterator[NDArray[np.int64]]:
+    """Where `length` consecutive integers below hi are all "square-free" or all the "same word"."""
+    check_range(lo, hi)
+    yield from over_ranges(
+        partial(_run_starts, kind=kind, length=length, end=hi),
+        lo,
+        hi,
+        size=piece_size(hi),
+        threads=threads,
+        title=title,
+    )
+
+
+def _run_starts(lo: int, hi: int, *, kind: str, length: int, end: int) -> NDArray[np.int64]:
+    return np.concatenate(
+        [
+            a + _runs(passing_words(a, min(b + length - 1, end)), length, kind == "square-free")
+            for a, b in spans(lo, hi, segment_size(hi))
+        ]
+    )
+
+
+@kernel
+def _runs(words: Words, length: int, square_free: bool) -> NDArray[np.int64]:
+    found = np.empty(len(words), np.int64)  # pages that are never touched cost nothing
+    size = 0
+    run = 0
+    for i in range(len(words)):
+        if square_free:
+            # Half of the digits are ones; if none has an even place, the word is 1010…10.
+            run = run + 1 if words[i] & np.uint64(0x5555555555555555) == 0 else 0
+        else:
+            run = run + 1 if i > 0 and words[i] == words[i - 1] else 1
+        if run >= length:
+            found[size] = i - length + 1
             size += 1
     return found[:size]
 
