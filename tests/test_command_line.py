@@ -136,3 +136,35 @@ def test_importing_is_light() -> None:
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
     heavy = {"torch", "numpy", "numba", "matplotlib", "flint", "rich", "typer"}
     assert not heavy & set(modules.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shows"),
+    [
+        ("divergence 1e5 --chunks 4", "largest of all pairs: 0.0"),
+        ("ranks 1e6", "230 words"),
+        ("entropy 2 1e5 --longest 2", " 2         99,999 "),
+        ("compression 1e6 5000", "xz ranks"),
+        ("reversal 2 1e5", "Only above `turned`"),
+        ("walk 10 2 1e5", "9,592 occurrences"),
+    ],
+)
+def test_stats(nt, arguments: str, shows: str) -> None:
+    answer = nt("stats", *arguments.split())
+    assert shows in answer.stdout, answer
+    json.loads(nt("stats", *arguments.split(), "--json").stdout)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ("stats divergence 1e5 --chunks 7", "cannot be cut into 7 equal chunks"),
+        ("stats walk 1001 2 1e5", "not a Dyck word"),
+        ("stats walk 10 2 1e9", "too many to keep in memory"),
+        ("stats entropy 1 10", "begins at 2"),
+        ("stats entropy 2 10 --longest 20", "no blocks of 20 words"),
+        ("stats entropy 2 1e5 --cluster nonsense", "cannot reach a Dask cluster at nonsense"),
+    ],
+)
+def test_stats_refuse(refused, arguments: str, complaint: str) -> None:
+    assert complaint in refused(*arguments.split())

@@ -5,20 +5,49 @@
 '1100110010'
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .errors import InputError
 from .trees import Tree, factor, least, pack, packed, tree, tree_of_word, unpack, word
+
+if TYPE_CHECKING:
+    from .text.census import census
+    from .text.dictionary import dictionary_size
+    from .text.histograms import count_words
+    from .text.sieve import segments, words
 
 __version__ = "0.1.0"
 
 __all__ = [
     "InputError",
     "Tree",
+    "census",
+    "count_words",
+    "dictionary_size",
     "factor",
     "least",
     "pack",
     "packed",
+    "segments",
     "tree",
     "tree_of_word",
     "unpack",
     "word",
+    "words",
 ]
+
+# What stands on numpy and numba is imported when it is first asked for.
+_LATER = {
+    "census": "census",
+    "count_words": "histograms",
+    "dictionary_size": "dictionary",
+    "segments": "sieve",
+    "words": "sieve",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(import_module(f"{__name__}.text.{_LATER[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

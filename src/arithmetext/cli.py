@@ -8,7 +8,8 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from . import __version__, trees
+from . import __version__, cli_stats, trees
+from .cli_options import AsJson, Cluster, Timeout
 from .errors import InputError
 from .integers import parse_integer
 
@@ -22,11 +23,7 @@ app = typer.Typer(
 )
 
 Numbers = Annotated[list[str], typer.Argument(metavar="N...", help="Integers, 1 or larger.")]
-Timeout = Annotated[float, typer.Option(help="Seconds to try to factor a hard number.")]
-Cluster = Annotated[
-    str | None,
-    typer.Option(metavar="ADDRESS", help="A Dask scheduler to work on, such as tcp://host:8786."),
-]
+app.add_typer(cli_stats.app, name="stats")
 
 
 def main() -> NoReturn:
@@ -183,7 +180,7 @@ def find(
 @app.command()
 def bench(
     subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="sieve")] = "sieve",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure speed, side by side with the peers that are installed."""
     from . import bench
@@ -235,7 +232,7 @@ def census(
 @app.command()
 def dictionary(
     x: Annotated[str, typer.Argument(metavar="X", help="The last integer looked at.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Count the different words of 2..X, exactly, for X far beyond any sieve."""
     from .text.dictionary import dictionary_size

@@ -1,0 +1,172 @@
+"""`nt stats …`: the text measured as a text."""
+
+import json
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from .cli_options import AsJson, Cluster
+from .integers import parse_integer
+
+app = typer.Typer(
+    help="Measure the text: divergence, ranks, entropy, compression, reversal, walks.",
+    no_args_is_help=True,
+)
+
+Start = Annotated[str, typer.Argument(metavar="START", help="The first integer, 2 or larger.")]
+Count = Annotated[str, typer.Argument(metavar="COUNT", help="How many integers.")]
+
+
+@app.command()
+def divergence(
+    n: Annotated[str, typer.Argument(metavar="N", help="The text of 2..N is cut into chunks.")],
+    chunks: Annotated[int, typer.Option(min=2, help="How many chunks of equal size.")] = 10,
+    cluster: Cluster = None,
+    as_json: AsJson = False,
+) -> None:
+    """Jensen–Shannon divergence between chunks of the text, in bits.
+
+    Shows the last chunk against all; with --json the whole matrix.
+    """
+    import numpy as np
+
+    from .text.histograms import chunk_histograms
+    from .text.statistics import js_matrix
+
+    bound = parse_integer(n)
+    _, counts = chunk_histograms(bound, chunks, cluster=cluster)
+    matrix = js_matrix(counts)
+    first, second = sorted(int(k) for k in np.unravel_index(np.argmax(matrix), matrix.shape))
+    if as_json:
+        print(json.dumps({"n": bound, "chunks": chunks, "matrix": matrix.tolist()}))
+        return
+    print("chunk   divergence from the last")
+    for k, value in enumerate(matrix[-1, :-1], start=1):
+        print(f"{k:5}   {value:.7f}")
+    print(f"\nlargest of all pairs: {matrix.max():.7f}, between {first + 1} and {second + 1}")
+
+
+@app.command()
+def ranks(
+    x: Annotated[str, typer.Argument(metavar="X", help="The text of 2..X.")],
+    as_json: AsJson = False,
+) -> None:
+    """Frequency against rank: does Zipf's law hold?"""
+    from .text.census import census
+    from .text.statistics import fit_ranks, rank_frequency
+
+    fits = fit_ranks(rank_frequency(census(parse_integer(x))))
+    if as_json:
+        print(json.dumps(asdict(fits)))
+        return
+    print(f"{fits.ranks} words; ln f = a − b ln r − c (ln r)², rank r weighing 1/r\n")
+    print(f"{'':10} {'b':>8} {'c':>8} {'R²':>8} {'rms':>8}")
+    for name, fit in (("power law", fits.zipf), ("parabola", fits.parabola)):
+        print(f"{name:10} {fit.b:8.4f} {fit.c:8.4f} {fit.r_squared:8.5f} {fit.rms:8.4f}")
+    print(
+        f"\nAIC favours the parabola by {fits.aic_difference:.0f} (above 10: the power law fails)"
+    )
+
+
+@app.command()
+def entropy(
+    start: Start,
+    count: Count,
+    longest: Annotated[int, typer.Option(min=1, help="Longest block of words.")] = 4,
+    cluster: Cluster = None,
+    as_json: AsJson = False,
+) -> None:
+    """Entropy of blocks of 1, 2, … words, in bits."""
+    from .text.order import block_entropies
+
+    rows = block_entropies(*_range(start, count), longest, cluster=cluster)
+    if as_json:
+        print(json.dumps([asdict(row) for row in rows]))
+        return
+    print(f"{'k':>2} {'blocks':>14} {'distinct':>12} {'H(k)':>10} {'H(k)−H(k−1)':>12} {'bias':>9}")
+    for row in rows:
+        print(
+            f"{row.k:2} {row.blocks:14,} {row.distinct:12,} {row.entropy:10.5f}"
+            f" {row.conditional:12.5f} {row.correction:9.5f}"
+        )
+    print("\nThe bias is what Miller and Madow would add: where it is not small, count more.")
+
+
+@app.command()
+def compression(start: Start, count: Count, as_json: AsJson = False) -> None:
+    """Bits a word under gzip and xz, of the characters and of word ranks."""
+    from .text.order import compression as compress
+
+    lo, hi = _range(start, count)
+    _print_fields(compress(lo, hi - lo), as_json)
+
+
+@app.command()
+def reversal(
+    start: Start,
+    count: Count,
+    words: Annotated[int, typer.Option(min=2, help="Length of the blocks compared.")] = 2,
+    seed: Annotated[int, typer.Option(help="Of the two controls.")] = 0,
+    cluster: Cluster = None,
+    as_json: AsJson = False,
+) -> None:
+    """Is the text oriented? Blocks of words against the same blocks read backwards.
+
+    `turned` is the floor: the same blocks, each turned round or not by the toss of a coin.
+    """
+    from .text.order import orientation
+
+    found = orientation(*_range(start, count), words, seed=seed, cluster=cluster)
+    if as_json:
+        print(json.dumps(asdict(found)))
+        return
+    print(f"{found.blocks:,} blocks of {found.k} words, seed {seed}\n")
+    print(f"{'':10} {'distinct':>10} {'divergence':>12} {'one-way':>9}")
+    for name in ("text", "turned", "shuffled"):
+        row = getattr(found, name)
+        print(f"{name:10} {row.distinct:10,} {row.divergence:12.3e} {row.one_way:9.2%}")
+    print("\nOnly above `turned` is the text oriented.")
+
+
+@app.command()
+def walk(
+    word: Annotated[str, typer.Argument(metavar="WORD", help="A Dyck word, such as 10.")],
+    start: Start,
+    count: Count,
+    cluster: Cluster = None,
+    as_json: AsJson = False,
+) -> None:
+    """How unevenly one word is spread: variance of its number in windows of every length."""
+    from .text.walks import walk as measure
+
+    found = measure(word, *_range(start, count), cluster=cluster)
+    if as_json:
+        print(json.dumps(asdict(found)))
+        return
+    print(f"{'lag':>10} {'variance':>14} {'exponent':>9}")
+    rows = zip(found.lags, found.fluctuations, found.exponents, strict=True)
+    for lag, square, exponent in rows:
+        print(f"{lag:10,} {square:14.5g} {exponent:9.3f}")
+    bend = found.crossover
+    print(
+        f"\n{found.occurrences:,} occurrences; exponent {bend.before:.3f} up to a lag of"
+        f" {bend.lag:,.0f}, {bend.after:.3f} after it"
+        "\n(1: no memory; 2: ballistic, as where the density drifts within the range)"
+    )
+
+
+def _range(start: str, count: str) -> tuple[int, int]:
+    lo = parse_integer(start)
+    return lo, lo + parse_integer(count)
+
+
+def _print_fields(result: Any, as_json: bool) -> None:
+    fields = asdict(result)
+    if as_json:
+        print(json.dumps(fields))
+        return
+    width = max(map(len, fields))
+    for name, value in fields.items():
+        shown = f"{value:.5f}" if isinstance(value, float) else f"{value:,}"
+        print(f"{name.replace('_', ' '):{width}}  {shown}")
