@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import arithmetext as api
+
 DRAWING_OF_360 = """\
 3   2
 │   │
@@ -129,6 +131,14 @@ def test_census(nt) -> None:
     assert counts["10"] == 25
     assert sum(counts.values()) == 99
     assert "\n1010 " in nt("census", "1e6", "--top", "1").stdout
+
+
+def test_the_library_is_found_when_it_is_asked_for() -> None:
+    assert api.words(2, 5).tolist() == [2, 2, 12]
+    assert api.census(10) == {2: 4, 12: 3, 10: 2}
+    assert set(api.__all__) <= set(dir(api)) | set(api._LATER)
+    with pytest.raises(AttributeError, match="no attribute 'frobnicate'"):
+        _ = api.frobnicate
 
 
 def test_importing_is_light() -> None:
