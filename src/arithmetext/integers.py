@@ -26,6 +26,15 @@ def parse_integer(text: str) -> int:
     return product
 
 
+def short(n: int) -> str:
+    """An integer as people say it: 2, 360, 1e8, 2.5e10.
+
+    >>> short(360), short(10**13), short(97_500_000_000)
+    ('360', '1e13', '9.75e10')
+    """
+    return str(n) if n < 10**4 else re.sub(r"(\.?0+)?e\+0*", "e", f"{n:.2e}")
+
+
 def _power(written: str, text: str) -> int:
     """Evaluate a^b^c from the right, as mathematicians and Python do."""
     base, *exponents = (_decimal(part, text) for part in written.split("^"))

@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from ..integers import short
 from ..text.sentences import find, find_runs, parse_sentence
 from . import Verdict
 
 TITLE = "Sentences that arithmetic decides"
 PLACE = 15
 
-# The sentence, where theory puts it (None: not settled beyond what is listed), and why.
+# A sentence, where it begins, and why.
 SENTENCES: tuple[tuple[str, list[int], str], ...] = (
     ("10 10", [2], "one of two consecutive primes is even"),
     ("1100 10", [4], "p^q + 1 is prime only for 2² + 1"),
@@ -20,9 +21,10 @@ SENTENCES: tuple[tuple[str, list[int], str], ...] = (
     ("111000 10", [16, 256], "Fermat primes of prime index; whether there is a third is open"),
     ("10 111000", [], "2^(q^s) − 1 has the divisor 2^(q^(s−1)) − 1"),
 )
-RUNS: tuple[tuple[str, int, list[int], str], ...] = (
-    ("square-free", 4, [], "one of any four consecutive integers is divisible by 4"),
-    ("same word", 4, [], "one of the four is divisible by 4, another is 2 mod 4"),
+# A property that never holds for so many integers in a row, whether the paper says so, and why.
+RUNS: tuple[tuple[str, int, bool, str], ...] = (
+    ("square-free", 4, True, "one of any four consecutive integers is divisible by 4"),
+    ("same word", 4, False, "of four, one is divisible by 4 and another is twice an odd number"),
 )
 # Recurrent sentences, for contrast.
 COUNTED = ("10 1100", "1010 10", "10 1010", "101010 101010")
@@ -35,14 +37,14 @@ def settings(scale: str) -> dict[str, Any]:
 def run(settings: dict[str, Any]) -> dict[str, Any]:
     hi = settings["searched_to"] + 1
     decided = [
-        {"what": text, "expected": expected, "why": why}
+        {"what": text, "expected": expected, "in_paper": True, "why": why}
         | _gather(find(parse_sentence(text), 2, hi, title=text))
         for text, expected, why in SENTENCES
     ]
     decided += [
-        {"what": f"{length} in a row: {kind}", "expected": expected, "why": why}
+        {"what": f"{kind}, {length} in a row", "expected": [], "in_paper": in_paper, "why": why}
         | _gather(find_runs(kind, length, 2, hi, title=kind))
-        for kind, length, expected, why in RUNS
+        for kind, length, in_paper, why in RUNS
     ]
     counted = [
         {"what": text} | _gather(find(parse_sentence(text), 2, hi, title=text)) for text in COUNTED
@@ -86,9 +88,9 @@ def _curve(row: dict[str, Any], powers: Sequence[int]) -> tuple[list[int], list[
 def caption(data: dict[str, Any]) -> str:
     nowhere = [row["what"] for row in data["decided"] if not row["count"]]
     return (
-        f"Occurrences of sentences up to n, every start up to {data['searched_to']:.0e} examined."
-        " Grey: sentences that occur a settled number of times; coloured: some that recur. Found"
-        f" nowhere, as arithmetic demands: {'; '.join(nowhere)}."
+        f"Occurrences of sentences up to n; every start up to {short(data['searched_to'])} was"
+        " examined. Grey: sentences that occur a settled number of times; coloured: some that"
+        f" recur. Found nowhere, as arithmetic demands: {'; '.join(nowhere)}."
     )
 
 
@@ -103,9 +105,9 @@ def table(data: dict[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[Any]]]
 def verdicts(data: dict[str, Any]) -> list[Verdict]:
     return [
         Verdict(
-            claim=f"“{row['what']}” begins at {_places(row['expected'])}.",
-            paper=_places(row["expected"]),
-            ours=f"{_places(row['first'])} up to {data['searched_to']:.0e} (all examined)",
+            claim=f"“{row['what']}” {_begins(row['expected'])}.",
+            paper=_places(row["expected"]) if row["in_paper"] else "not said",
+            ours=f"{_places(row['first'])} up to {short(data['searched_to'])} (all examined)",
             agrees=row["first"] == row["expected"] and row["count"] == len(row["expected"]),
             why=row["why"],
         )
@@ -113,5 +115,9 @@ def verdicts(data: dict[str, Any]) -> list[Verdict]:
     ]
 
 
+def _begins(starts: list[int]) -> str:
+    return f"begins at {_places(starts)}" if starts else "never occurs"
+
+
 def _places(starts: list[int]) -> str:
-    return " and ".join(map(str, starts)) or "no n"
+    return " and ".join(map(str, starts)) or "nowhere"

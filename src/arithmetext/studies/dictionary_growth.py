@@ -6,6 +6,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from ..integers import short
 from ..text.dictionary import dictionary_size, first_occurrences
 from . import Verdict
 
@@ -70,8 +71,8 @@ def caption(data: dict[str, Any]) -> str:
     n, size = data["counted_at"][-1], data["counts"][-1]
     return (
         "Number of different words among 2..n. Left, on the paper's axes; right, the number itself."
-        f" Black: every first occurrence up to {data['first_occurrences'][-1]:.3g}, the paper's"
-        f" range. Dashed: exact counts up to {n:.0e}, where the dictionary has {size:,} words."
+        f" Black: every first occurrence up to 1e12, the paper's"
+        f" range. Dashed: exact counts up to {short(n)}, where the dictionary has {size:,} words."
         " No integer was enumerated: a word enters the dictionary at its least integer."
     )
 

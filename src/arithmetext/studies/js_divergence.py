@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from ..integers import short
 from ..text.histograms import chunk_histograms
 from ..text.statistics import js_matrix
 from . import Verdict
@@ -66,7 +67,7 @@ def caption(data: dict[str, Any]) -> str:
     first, last = data["maximum_between"]
     return (
         f"Jensen–Shannon divergence (base 2) between the word frequencies of {data['chunks']}"
-        f" chunks of {data['n'] // data['chunks']:,} consecutive integers, up to {data['n']:.0e}."
+        f" chunks of {data['n'] // data['chunks']:,} consecutive integers up to {short(data['n'])}."
         f" Left, {len(data['shown'])} of the chunks against each other; right, the last one against"
         f" all others. The largest value of all pairs, {data['maximum']:.4f}, is that between chunk"
         f" {first} and chunk {last}. Every word of every integer was counted."
@@ -80,7 +81,7 @@ def table(data: dict[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[Any]]]
 
 def verdicts(data: dict[str, Any]) -> list[Verdict]:
     between = sorted(data["maximum_between"])
-    where = f"chunks {between[0]} and {between[1]} of {data['chunks']}, n = {data['n']:.0e}"
+    where = f"chunks {between[0]} and {between[1]} of {data['chunks']}, n = {short(data['n'])}"
     ends = Verdict(
         claim="The divergence is largest between the first chunk and the last.",
         paper="first and last of 1000",
