@@ -92,7 +92,7 @@ def test_a_tower_is_named_by_its_formula(nt) -> None:
         ("reproduce --only nothing", "no study 'nothing'; there are: dictionary_growth"),
         ("report nowhere", "no results in nowhere/data"),
         ("find 10,10", "word 1 of the sentence: not a Dyck word: 10,10 has ',' at place 3"),
-        ("find 10 --to 1", "empty range"),
+        ("find 10 --from 100 --to 50", "--to 50 is below --from 100"),
         ("find 10 --from 1", "begins at 2"),
         ("find 10 --to 1e19", "beyond 2^63"),
         ("find 10 --to 1e6 --cluster tcp://127.0.0.1:1", "cannot reach a Dask cluster"),
@@ -100,6 +100,14 @@ def test_a_tower_is_named_by_its_formula(nt) -> None:
         ("census 1e19", "x from 2 to 10^18"),
         ("bench nothing", "nothing to measure called 'nothing'; try: sieve"),
         ("frobnicate", "No such command"),
+        ("tree --word " + "10" * 3000, "too long"),
+        ("word 6 --timeout nan", "a timeout is a number of seconds"),
+        ("word 6 --timeout -1", "a timeout is a number of seconds"),
+        ("dictionary 1e60", "up to 10^45"),
+        ("find 10 --from -5", "-5 is negative"),
+        ("census 100 --top 0", "at least 1"),
+        ("stats reversal 2 1e4 --seed -1", "-1 is negative"),
+        ("stats divergence 1e6 --chunks 1e5", "at most 10000"),
         (f"word {(10**45 + 9) * (10**44 + 31)} --timeout 0.5", "not factored within 0.5 s"),
     ],
 )
@@ -124,6 +132,16 @@ def test_find(nt) -> None:
     assert answer.stdout == "1\n"
     assert "by arithmetic, an even number would have to be prime" in answer.stderr
     assert nt("find", "10 * 10", "--from", "100", "--to", "110").stdout == "101\n107\n"
+
+
+def test_a_word_with_very_many_children(nt) -> None:
+    assert "least integer: 2·3·5·7·11" in nt("tree", "--word", "10" * 1500).stdout
+
+
+def test_a_terminal_without_box_characters(nt) -> None:
+    answer = nt("tree", "360", env={"PYTHONIOENCODING": "ascii"})
+    assert answer.returncode == 0
+    assert "360 = 2^3?3^2?5" in answer.stdout
 
 
 def test_census(nt) -> None:

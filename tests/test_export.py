@@ -41,25 +41,76 @@ def test_files(nt, tmp_path: Path, suffix: str) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_an_older_file_survives_a_failure(tmp_path: Path) -> None:
+def test_an_older_file_survives_a_failure_on_the_way(tmp_path: Path, monkeypatch) -> None:
+    def failing(*_: object, **__: object):
+        yield 2, words(2, 1000)
+        raise RuntimeError("on the way")
+
     path = tmp_path / "text.npy"
     path.write_text("older")
-    with pytest.raises(nt_api.InputError, match="begins at 2"):
-        export(path, 1, 10)
+    monkeypatch.setattr("arithmetext.text.export.segments", failing)
+    with pytest.raises(RuntimeError, match="on the way"):
+        export(path, 2, 5000)
     assert path.read_text() == "older"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def start_long_export(folder: Path) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [NT, "words", "2", "1e12", "--out", "big.npy"],
+        cwd=folder,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for _ in range(600):
+        if any(part.stat().st_size for part in folder.glob(".big.npy.*")):
+            return process
+        time.sleep(0.1)
+    raise TimeoutError("nothing was written in a minute")
 
 
 def test_a_killed_run_leaves_no_file_of_that_name(tmp_path: Path) -> None:
-    process = subprocess.Popen([NT, "words", "2", "1e12", "--out", "big.npy"], cwd=tmp_path)
-    for _ in range(600):
-        if any(part.stat().st_size for part in tmp_path.glob(".big.npy.*")):
-            break
-        time.sleep(0.1)
-    else:
-        pytest.fail("nothing was written in a minute")
-    os.kill(process.pid, signal.SIGINT)
+    process = start_long_export(tmp_path)
+    process.kill()
+    process.wait(timeout=60)
+    assert not (tmp_path / "big.npy").exists()
+
+
+def test_an_interrupted_run_leaves_nothing_and_says_so(tmp_path: Path) -> None:
+    process = start_long_export(tmp_path)
+    process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 130
+    assert process.stderr.read() == "nt: interrupted\n"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_links_are_followed_and_devices_left_alone(tmp_path: Path, refused, nt) -> None:
+    (tmp_path / "target.npy").write_text("older")
+    (tmp_path / "link.npy").symlink_to("target.npy")
+    assert nt("words", "2", "10", "--out", "link.npy").returncode == 0
+    assert (tmp_path / "link.npy").is_symlink()
+    assert len(np.load(tmp_path / "target.npy")) == 10
+    os.mkfifo(tmp_path / "pipe.npy")
+    assert "not a regular file" in refused("words", "2", "10", "--out", "pipe.npy")
+    assert (tmp_path / "pipe.npy").is_fifo()
+
+
+def test_a_closed_pipe_ends_quietly() -> None:
+    command = f"{NT} words 2 1e8 | head -1; exit ${{PIPESTATUS[0]}}"
+    answer = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert (answer.returncode, answer.stdout, answer.stderr) == (141, "10\n", "")
+
+
+@pytest.mark.parametrize("arguments", ["words 2 1e6", "word 2", "census 100 --json"])
+def test_a_full_disk_is_said_in_one_line(arguments: str) -> None:
+    command = f"{NT} {arguments} > /dev/full"
+    answer = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert (answer.returncode, answer.stderr) == (2, "nt: No space left on device\n")
+
+
+def test_closed_output_is_said_in_one_line() -> None:
+    answer = subprocess.run(["bash", "-c", f"{NT} word 2 >&-"], capture_output=True, text=True)
+    assert (answer.returncode, answer.stderr) == (2, "nt: standard output is closed\n")
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_accepted(written: str, value: int) -> None:
     ],
 )
 def test_refused(written: str) -> None:
-    with pytest.raises(InputError, match=r"not a|too large"):
+    with pytest.raises(InputError, match=r"not a|too large|is negative"):
         parse_integer(written)
 
 

@@ -162,6 +162,11 @@ def test_words_that_are_none(word: str, complaint: str) -> None:
         nt.tree_of_word(word)
 
 
+def test_only_integers_have_words() -> None:
+    with pytest.raises(TypeError):
+        nt.word(6.5)  # type: ignore[arg-type]
+
+
 def test_hard_numbers_end_at_the_timeout() -> None:
     # Two primes of 45 digits: days of work.
     hard = (10**45 + 9) * (10**44 + 31)

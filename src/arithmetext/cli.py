@@ -1,6 +1,7 @@
 """The command line: parse, call, print. `nt --help` lists the commands."""
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -8,8 +9,8 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from . import __version__, cli_stats, trees
-from .cli_options import AsJson, Cluster, Timeout
+from . import __version__, cli_stats, cli_tokenizer, trees
+from .cli_options import AsJson, Cluster, Timeout, at_least, parse_range
 from .errors import InputError
 from .integers import parse_integer
 
@@ -24,35 +25,52 @@ app = typer.Typer(
 
 Numbers = Annotated[list[str], typer.Argument(metavar="N...", help="Integers, 1 or larger.")]
 app.add_typer(cli_stats.app, name="stats")
+app.add_typer(cli_tokenizer.app, name="tokenizer")
 
 
 def main() -> NoReturn:
     """Run the command line; bad input becomes one line on standard error and exit code 2."""
+    if sys.stdout is None:
+        _refuse("standard output is closed")
+    # A terminal that knows no box characters gets question marks, not a traceback.
+    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
-        sys.exit(app(standalone_mode=False) or 0)
+        # Not through the parser's own main, which would answer interrupts and pipes its own way.
+        command = typer.main.get_command(app)
+        with command.make_context("nt", sys.argv[1:]) as context:
+            command.invoke(context)
+        sys.stdout.flush()
+        sys.exit(0)
     except InputError as error:
         _refuse(str(error))
     except KeyboardInterrupt:
-        print("nt: interrupted", file=sys.stderr)
-        sys.exit(130)
+        _leave("interrupted", 130)
     except BrokenPipeError:
-        # The reader of a pipe has seen enough; closing quietly is what it expects.
-        sys.stderr.close()
-        sys.exit(141)
+        _leave("", 141)  # the reader of a pipe has seen enough
+    except OSError as error:
+        _refuse(": ".join(filter(None, [error.filename, error.strerror or str(error)])))
+    except MemoryError:
+        _refuse("this needs more memory than there is")
     except Exception as error:
-        # What the parser of the command line itself refuses: a missing or unknown option.
-        if not hasattr(error, "format_message"):
-            raise
-        message = error.format_message()
-        if not message:  # help was printed instead
-            sys.exit(2)
-        below = re.search(r"No such option: (-\d\S*)", message)
-        _refuse(f"{below[1]} is negative: integers here begin at 1" if below else message)
+        # What the parser refuses, a missing or unknown option; and the end after help was printed.
+        if hasattr(error, "format_message"):
+            message = error.format_message().replace("Value error, ", "")
+            below = re.search(r"No such option: (-\d\S*)", message)
+            _refuse(f"{below[1]} is negative: integers here begin at 1" if below else message)
+        if hasattr(error, "exit_code"):
+            sys.exit(error.exit_code)
+        raise
 
 
 def _refuse(message: str) -> NoReturn:
-    print("nt: " + " ".join(message.split()), file=sys.stderr)
-    sys.exit(2)
+    _leave(" ".join(message.split()), 2)
+
+
+def _leave(message: str, code: int) -> NoReturn:
+    """End at once: threads at work are not waited for, nor is output that cannot be written."""
+    if message:
+        print(f"nt: {message}", file=sys.stderr, flush=True)
+    os._exit(code)
 
 
 def _version(asked: bool) -> None:
@@ -137,8 +155,7 @@ def words(
     """Print the words of consecutive integers, one a line, or write them to a file."""
     from .text import export, sieve
 
-    lo = parse_integer(start)
-    hi = lo + parse_integer(count)
+    lo, hi = parse_range(start, count)
     sieve.check_range(lo, hi)
     if out is not None:
         export.export(out, lo, hi)
@@ -159,14 +176,18 @@ def find(
 ) -> None:
     """Print every n at which a sentence, a run of consecutive words, begins."""
     from .text import sentences
+    from .text.ranges import spans
 
     wanted = sentences.parse_sentence(sentence)
     lo, hi = parse_integer(start), parse_integer(stop) + 1
+    if hi <= lo:
+        raise InputError(f"nothing to search: --to {stop} is below --from {start}")
     found = 0
     for piece in sentences.find(wanted, lo, hi, cluster=cluster, title="searching"):
         found += len(piece)
-        if not count and len(piece):
-            print("\n".join(map(str, piece.tolist())))
+        if not count:
+            for a, b in spans(0, len(piece), 1 << 16):  # Python's integers take much memory
+                print("\n".join(map(str, piece[a:b].tolist())), flush=True)
     if count:
         print(found)
     known = sentences.law(wanted)
@@ -205,7 +226,9 @@ def bench(
 @app.command()
 def census(
     x: Annotated[str, typer.Argument(metavar="X", help="The last integer counted.")],
-    top: Annotated[int, typer.Option(min=1, help="How many words to show.")] = 20,
+    top: Annotated[
+        int, typer.Option(parser=at_least(1), metavar="K", help="How many words to show.")
+    ] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Print every word as JSON.")] = False,
 ) -> None:
     """Count every word of 2..X exactly, without visiting the integers."""
@@ -219,14 +242,13 @@ def census(
         spelled = {trees.unpack(word): number for word, number in counts.items()}
         print(json.dumps({"x": bound, "entropy_bits": entropy, "counts": spelled}))
         return
-    print(f"{'word':24} {'count':>{len(f'{bound:,}')}} {'share':>9}   least n")
+    width = max(5, len(f"{bound:,}"))
+    print(f"{'word':24} {'count':>{width}} {'share':>10}   least n")
     for packed, number in list(counts.items())[:top]:
         word = trees.unpack(packed)
-        print(
-            f"{word:24} {number:>{len(f'{bound:,}')},} {number / (bound - 1):9.5%}   "
-            f"{trees.least(word):,}"
-        )
-    print(f"\n{len(counts):,} words, {entropy:.6f} bits a word")
+        share = number / (bound - 1)
+        print(f"{word:24} {number:>{width},} {share:10.5%}   {trees.least(word):,}")
+    print(f"\n{_count(len(counts), 'word', 'words')}, {entropy:.6f} bits a word")
 
 
 @app.command()
@@ -252,15 +274,13 @@ def reproduce(
 ) -> None:
     """Make every figure and number of the paper, and one page that shows them."""
     from . import report, studies
+    from .files import make_folder
 
     if scale not in studies.SCALES:
         raise InputError(f"no scale {scale!r}; there are: {', '.join(studies.SCALES)}")
     chosen = studies.pick(only or [])
     folder = out / scale
-    try:
-        (folder / "data").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot write {folder}: {error.strerror}") from None
+    make_folder(folder / "data")
     width = max(map(len, chosen))
     for i, (name, study) in enumerate(chosen.items(), start=1):
         print(f"[{i}/{len(chosen)}] {name:{width}}  ", end="", flush=True)
@@ -276,10 +296,8 @@ def report(
     ] = Path("reports/laptop"),
 ) -> None:
     """Write the page of the report again, from kept results alone."""
-    from . import report, studies
+    from . import report
 
-    if not any(studies.load(path) for path in sorted(folder.glob("data/*.json"))):
-        raise InputError(f"no results in {folder}/data: nt reproduce makes them")
     print(f"The report is {report.build(folder)}")
 
 

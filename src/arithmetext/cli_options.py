@@ -1,8 +1,12 @@
 """Options that several commands share."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
+
+from .errors import InputError
+from .integers import parse_integer
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Cluster = Annotated[
@@ -10,3 +14,21 @@ Cluster = Annotated[
     typer.Option(metavar="ADDRESS", help="A Dask scheduler to work on, such as tcp://host:8786."),
 ]
 Timeout = Annotated[float, typer.Option(help="Seconds to try to factor a hard number.")]
+
+
+def at_least(least: int) -> Callable[[str | int], int]:
+    """A parser of options that are integers, written as people write them."""
+
+    def parse(value: str | int) -> int:
+        number = parse_integer(str(value))
+        if number < least:
+            raise InputError(f"it must be at least {least}, not {value}")
+        return number
+
+    return parse
+
+
+def parse_range(start: str, count: str) -> tuple[int, int]:
+    """START and COUNT of a command as a half-open range."""
+    lo = parse_integer(start)
+    return lo, lo + parse_integer(count)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .cli_options import AsJson, Cluster
+from .cli_options import AsJson, Cluster, at_least, parse_range
 from .integers import parse_integer
 
 app = typer.Typer(
@@ -21,7 +21,9 @@ Count = Annotated[str, typer.Argument(metavar="COUNT", help="How many integers."
 @app.command()
 def divergence(
     n: Annotated[str, typer.Argument(metavar="N", help="The text of 2..N is cut into chunks.")],
-    chunks: Annotated[int, typer.Option(min=2, help="How many chunks of equal size.")] = 10,
+    chunks: Annotated[
+        int, typer.Option(parser=at_least(2), metavar="K", help="How many of equal size.")
+    ] = 10,
     cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
@@ -73,14 +75,16 @@ def ranks(
 def entropy(
     start: Start,
     count: Count,
-    longest: Annotated[int, typer.Option(min=1, help="Longest block of words.")] = 4,
+    longest: Annotated[
+        int, typer.Option(parser=at_least(1), metavar="K", help="Longest block.")
+    ] = 4,
     cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
     """Entropy of blocks of 1, 2, … words, in bits."""
     from .text.order import block_entropies
 
-    rows = block_entropies(*_range(start, count), longest, cluster=cluster)
+    rows = block_entropies(*parse_range(start, count), longest, cluster=cluster)
     if as_json:
         print(json.dumps([asdict(row) for row in rows]))
         return
@@ -98,7 +102,7 @@ def compression(start: Start, count: Count, as_json: AsJson = False) -> None:
     """Bits a word under gzip and xz, of the characters and of word ranks."""
     from .text.order import compression as compress
 
-    lo, hi = _range(start, count)
+    lo, hi = parse_range(start, count)
     _print_fields(compress(lo, hi - lo), as_json)
 
 
@@ -106,8 +110,12 @@ def compression(start: Start, count: Count, as_json: AsJson = False) -> None:
 def reversal(
     start: Start,
     count: Count,
-    words: Annotated[int, typer.Option(min=2, help="Length of the blocks compared.")] = 2,
-    seed: Annotated[int, typer.Option(help="Of the two controls.")] = 0,
+    words: Annotated[
+        int, typer.Option(parser=at_least(2), metavar="K", help="Words in a block.")
+    ] = 2,
+    seed: Annotated[
+        int, typer.Option(parser=at_least(0), metavar="K", help="Of the controls.")
+    ] = 0,
     cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
@@ -117,7 +125,7 @@ def reversal(
     """
     from .text.order import orientation
 
-    found = orientation(*_range(start, count), words, seed=seed, cluster=cluster)
+    found = orientation(*parse_range(start, count), words, seed=seed, cluster=cluster)
     if as_json:
         print(json.dumps(asdict(found)))
         return
@@ -140,7 +148,7 @@ def walk(
     """How unevenly one word is spread: variance of its number in windows of every length."""
     from .text.walks import walk as measure
 
-    found = measure(word, *_range(start, count), cluster=cluster)
+    found = measure(word, *parse_range(start, count), cluster=cluster)
     if as_json:
         print(json.dumps(asdict(found)))
         return
@@ -154,11 +162,6 @@ def walk(
         f" {bend.lag:,.0f}, {bend.after:.3f} after it"
         "\n(1: no memory; 2: ballistic, as where the density drifts within the range)"
     )
-
-
-def _range(start: str, count: str) -> tuple[int, int]:
-    lo = parse_integer(start)
-    return lo, lo + parse_integer(count)
 
 
 def _print_fields(result: Any, as_json: bool) -> None:

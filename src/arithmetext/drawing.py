@@ -9,7 +9,7 @@ from .trees import Tree
 
 def text_drawing(tree: Tree) -> str:
     """Draw a tree with box characters."""
-    layout = _lay_out(tree, gap=3)
+    layout = lay_out(tree, gap=3)
     rows = [[" "] * (int(layout.width) + 1) for _ in range(2 * tree.height + 1)]
 
     def put(depth_twice: int, x: float, text: str) -> None:
@@ -34,14 +34,14 @@ def text_drawing(tree: Tree) -> str:
 def svg_drawing(trees: Sequence[Tree]) -> str:
     """Draw trees side by side on one ground line, as a stand-alone SVG picture."""
     unit, level, radius, margin = 8.0, 46.0, 13.0, 14.0
-    layouts = [_lay_out(tree, gap=3.2) for tree in trees]
+    layouts = [lay_out(tree, gap=3.2) for tree in trees]
     height = 2 * (margin + radius) + level * max(tree.height for tree in trees)
     ground = height - margin - radius
     edges, nodes, left = [], [], margin + radius
 
     for layout in layouts:
 
-        def place(node: "_Node", left: float = left) -> tuple[float, float]:
+        def place(node: "Node", left: float = left) -> tuple[float, float]:
             return left + node.x * unit, ground - node.depth * level
 
         for node in layout.nodes:
@@ -83,29 +83,31 @@ def svg_drawing(trees: Sequence[Tree]) -> str:
 
 
 @dataclass
-class _Node:
+class Node:
+    """A node of a tree that has been given its place."""
+
     tree: Tree
     x: float
     depth: int
-    children: list["_Node"]
+    children: list["Node"]
 
 
 @dataclass
-class _Layout:
+class Layout:
     """Nodes placed in units of one character; the first node is the root."""
 
     width: float
-    nodes: list[_Node]
+    nodes: list[Node]
 
     def shift(self, dx: float) -> None:
         for node in self.nodes:
             node.x += dx
 
 
-def _lay_out(tree: Tree, *, gap: float, depth: int = 0) -> _Layout:
+def lay_out(tree: Tree, *, gap: float, depth: int = 0) -> Layout:
     """Children side by side, the parent under the middle of its outermost children."""
     own = len(_label(tree, root=depth == 0))
-    parts = [_lay_out(child, gap=gap, depth=depth + 1) for child in tree.children]
+    parts = [lay_out(child, gap=gap, depth=depth + 1) for child in tree.children]
     width = 0.0
     for part in parts:
         part.shift(width)
@@ -117,9 +119,9 @@ def _lay_out(tree: Tree, *, gap: float, depth: int = 0) -> _Layout:
     left = max(0.0, (own - 1) / 2 - x)
     for part in parts:
         part.shift(left)
-    root = _Node(tree, x + left, depth, heads)
+    root = Node(tree, x + left, depth, heads)
     width = max(width + left, root.x + (own + 1) / 2)
-    return _Layout(width, [root, *(node for part in parts for node in part.nodes)])
+    return Layout(width, [root, *(node for part in parts for node in part.nodes)])
 
 
 def _label(tree: Tree, *, root: bool) -> str:

@@ -14,8 +14,12 @@ def whole_file(path: Path) -> Iterator[Path]:
     """Give a temporary path beside `path`; what was written there becomes `path` at the end.
 
     A run that is killed or fails on the way leaves no file under the final name, and an older
-    file of that name as it was.
+    file of that name as it was. A link is followed; a device or a pipe is refused, since it cannot
+    be replaced by a file.
     """
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        raise InputError(f"cannot write {path}: it is not a regular file")
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     except OSError as error:
@@ -33,6 +37,14 @@ def whole_file(path: Path) -> Iterator[Path]:
         raise InputError(f"cannot write {path}: {error.strerror}") from None
     finally:
         draft.unlink(missing_ok=True)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, and those above it, unless it is there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot make the folder {path}: {error.strerror}") from None
 
 
 def write_whole(path: Path, text: str) -> None:

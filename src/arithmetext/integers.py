@@ -53,6 +53,8 @@ def _raise(base: int, exponent: int, text: str) -> int:
 
 def _decimal(written: str, text: str) -> int:
     match = _DECIMAL.fullmatch(written.strip())
+    if match is None and re.fullmatch(r"-\s*\d.*", text.strip()):
+        raise InputError(f"{text} is negative: integers here begin at 1")
     if match is None:
         raise InputError(
             f"not a number: {text!r} (write 360, 1_000, 1e13, 10^13, 10**13 or 2**64*3)"

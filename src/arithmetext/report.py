@@ -2,6 +2,7 @@
 
 import csv
 import io
+import sys
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -10,7 +11,8 @@ from urllib.parse import quote
 import matplotlib
 
 from . import __version__, studies
-from .files import write_whole
+from .errors import InputError
+from .files import make_folder, write_whole
 
 # The same data gives the same bytes.
 matplotlib.rcParams["svg.hashsalt"] = "arithmetext"
@@ -18,27 +20,24 @@ matplotlib.rcParams["svg.hashsalt"] = "arithmetext"
 
 def build(folder: Path) -> Path:
     """Write `folder`/index.html, figures and tables from the results in `folder`/data."""
+    make_folder(folder / "figures")
     parts, verdicts = [], []
     for name, study in studies.all_studies().items():
         result = studies.load(folder / "data" / f"{name}.json")
         if result is None:
             continue
-        caption = study.caption(result.data)
-        svg = _svg(study, result.data, folder / "figures" / f"{name}.svg")
-        header, rows = study.table(result.data)
-        table_csv = _csv([header, *rows])
-        write_whole(folder / "data" / f"{name}.csv", table_csv)
-        verdicts += [(name, verdict) for verdict in study.verdicts(result.data)]
-        settings = ", ".join(f"{key} = {value}" for key, value in result.settings.items())
-        parts.append(
-            f'<section id="{name}"><h2>{escape(study.TITLE)}</h2>'
-            f'<figure><div class="picture" role="img" aria-label="{escape(study.TITLE)}">'
-            f"{svg}</div>"
-            f"<figcaption>{escape(caption)}</figcaption></figure>"
-            f'<p class="how">Took {result.seconds:.1f} s. Settings: {escape(settings)}.'
-            f' <a download="{name}.csv" href="data:text/csv,{quote(table_csv)}">CSV</a></p>'
-            f"<details><summary>The numbers</summary>{_table(header, rows)}</details></section>"
-        )
+        try:
+            part, found = _part(name, study, result, folder)
+        except (KeyError, IndexError, TypeError, ValueError):
+            print(
+                f"left out: {folder}/data/{name}.json does not fit this version of the study",
+                file=sys.stderr,
+            )
+            continue
+        parts.append(part)
+        verdicts += [(name, verdict) for verdict in found]
+    if not parts:
+        raise InputError(f"no results in {folder}/data: nt reproduce makes them")
     page = _PAGE.format(
         style=_STYLE, version=__version__, verdicts=_verdicts(verdicts), parts="\n".join(parts)
     )
@@ -47,8 +46,28 @@ def build(folder: Path) -> Path:
     return index
 
 
+def _part(
+    name: str, study: studies.Study, result: studies.Result, folder: Path
+) -> tuple[str, list[studies.Verdict]]:
+    """The section of one study, and its verdicts."""
+    svg = _svg(study, result.data, folder / "figures" / f"{name}.svg")
+    header, rows = study.table(result.data)
+    table_csv = _csv([header, *rows])
+    write_whole(folder / "data" / f"{name}.csv", table_csv)
+    settings = ", ".join(f"{key} = {value}" for key, value in result.settings.items())
+    section = (
+        f'<section id="{name}"><h2>{escape(study.TITLE)}</h2>'
+        f'<figure><div class="picture" role="img" aria-label="{escape(study.TITLE)}">'
+        f"{svg}</div>"
+        f"<figcaption>{escape(study.caption(result.data))}</figcaption></figure>"
+        f'<p class="how">Took {result.seconds:.1f} s. Settings: {escape(settings)}.'
+        f' <a download="{name}.csv" href="data:text/csv,{quote(table_csv)}">CSV</a></p>'
+        f"<details><summary>The numbers</summary>{_table(header, rows)}</details></section>"
+    )
+    return section, study.verdicts(result.data)
+
+
 def _svg(study: studies.Study, data: dict[str, object], path: Path) -> str:
-    path.parent.mkdir(parents=True, exist_ok=True)
     drawn = io.StringIO()
     study.plot(data).savefig(drawn, format="svg", metadata={"Date": None})
     write_whole(path, drawn.getvalue())
@@ -67,10 +86,10 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return _table_of(header, "".join(f"<tr>{row}</tr>" for row in cells))
 
 
-def _table_of(header: Sequence[str], body: str) -> str:
+def _table_of(header: Sequence[str], body: str, kind: str = "numbers") -> str:
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in header)
     return (
-        f'<div class="wide"><table><thead><tr>{head}</tr></thead>'
+        f'<div class="wide"><table class="{kind}"><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
 
@@ -85,13 +104,14 @@ def _shown(cell: object) -> str:
 
 def _verdicts(verdicts: list[tuple[str, studies.Verdict]]) -> str:
     rows = "".join(
-        f'<tr><td><a href="#{name}">{escape(v.claim)}</a></td><td>{escape(v.paper)}</td>'
-        f"<td>{escape(v.ours)}</td>"
+        f'<tr><td><a href="#{name}">{escape(v.claim)}</a></td>'
+        f'<td data-name="Paper">{escape(v.paper)}</td>'
+        f'<td data-name="Here">{escape(v.ours)}</td>'
         f'<td class="{"agrees" if v.agrees else "differs"}">'
         f"{'agrees' if v.agrees else 'differs'}</td><td>{escape(v.why)}</td></tr>"
         for name, v in verdicts
     )
-    return _table_of(["Claim", "Paper", "Here", "Verdict", "Why"], rows)
+    return _table_of(["Claim", "Paper", "Here", "Verdict", "Why"], rows, kind="verdicts")
 
 
 _STYLE = """
@@ -108,6 +128,13 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; vertical-align: top; padding: .25rem .8rem .25rem 0;
          border-bottom: 1px solid #ddd; }
 .agrees { color: #06662e; font-weight: 600; } .differs { color: #a01818; font-weight: 600; }
+@media (max-width: 600px) {
+  .picture { overflow-x: auto; } .picture svg { min-width: 640px; }
+  .verdicts thead { display: none; }
+  .verdicts tr { display: block; padding: .5rem 0; border-bottom: 1px solid #ddd; }
+  .verdicts td { display: block; border: 0; padding: 0; }
+  .verdicts td[data-name]:not(:empty)::before { content: attr(data-name) ": "; color: #555; }
+}
 @media print { details { display: none; } section { break-inside: avoid; } }
 """
 

@@ -11,6 +11,7 @@ with 1 and has as many ones as zeros, so its length is twice its popcount and no
 """
 
 import json
+import operator
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -72,10 +73,12 @@ class Tree:
             if child.label is None:
                 raise ValueError("a tree without labels stands for no single integer")
             exponent = child.value
-            # Checked before the power is computed: a tower of height 6 would never end.
-            if (child.label.bit_length() - 1) * exponent > MAX_DIGITS * 3.33:
+            # Estimated before it is computed: a tower of height 6 would never end.
+            bits = product.bit_length() + (child.label.bit_length() - 1) * exponent
+            if bits < MAX_DIGITS * 3.33:
+                product *= child.label**exponent
+            else:
                 raise OverflowError(f"the integer has more than {MAX_DIGITS} digits")
-            product *= child.label**exponent
         return product
 
     def formula(self) -> str:
@@ -135,6 +138,8 @@ def tree_of_word(word: str) -> Tree:
     >>> tree_of_word("110010").leaves
     2
     """
+    if len(word) > MAX_DIGITS:
+        raise InputError(f"a word of {len(word)} digits is too long: at most {MAX_DIGITS}")
     siblings: list[list[Tree]] = [[]]  # of every node on the way from the root to here
     for place, digit in enumerate(word, start=1):
         if digit == "1":
@@ -188,6 +193,9 @@ def factor(n: int, *, timeout: float | None = None) -> list[tuple[int, int]]:
     >>> factor(360)
     [(2, 3), (3, 2), (5, 1)]
     """
+    n = operator.index(n)  # 6.5 is no integer, though FLINT would make it one
+    if timeout is not None and not 0 < timeout <= 10**6:
+        raise InputError(f"a timeout is a number of seconds up to a million, not {timeout}")
     if n < 1:
         raise InputError(f"{n} has no tree: the first integer that has one is 1")
     if n < _FACTOR_BY_TRIAL:

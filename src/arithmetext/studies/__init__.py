@@ -29,7 +29,7 @@ from matplotlib.figure import Figure
 
 from .. import __version__
 from ..errors import InputError
-from ..files import write_whole
+from ..files import make_folder, write_whole
 
 SCALES = ("laptop", "gpu", "paper")
 
@@ -107,7 +107,7 @@ def perform(study: Study, scale: str, folder: Path) -> tuple[Result, bool]:
     start = time.perf_counter()
     data = study.run(settings)
     result = Result(_name(study), key, settings, time.perf_counter() - start, data)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     write_whole(path, json.dumps(vars(result), indent=1))
     return result, False
 

@@ -34,8 +34,9 @@ from numpy.typing import NDArray
 from ..compiled import kernel
 from ..errors import InputError
 from ..progress import progress
-from ..trees import factor, pack, packed, word
+from ..trees import factor, packed
 from .dictionary import dictionary_size
+from .kernels import CHILDREN, LENGTHS
 
 LARGEST = 10**18
 
@@ -47,9 +48,6 @@ _TASKS = 1000
 _MOST_PRIMES = 15
 # Below this, a quotient by a prime is exact as a product of floats; see `_divide`.
 _EXACT = 1 << 50
-# `1 w(e) 0`, what a prime with exponent e adds to a word, and its length.
-_POWERS = np.array([0, *(pack(f"1{word(e)}0") for e in range(1, 60))], np.uint64)
-_LENGTHS = np.array([int(power).bit_length() for power in _POWERS], np.uint64)
 
 _U = np.uint64
 _Words = NDArray[np.uint64]
@@ -272,11 +270,11 @@ def _walk(
             child = m * p
             e = 1
             while rest >= p:
-                child_word = word << _LENGTHS[e] | _POWERS[e]
+                child_word = word << LENGTHS[e] | CHILDREN[e]
                 if e > 1:  # e = 1 was counted above for all j at once
                     primes_beyond = _pi(cells, large, child, rest) - (j + 1)
                     _add(words, counts, child_word << _U(2) | _U(0b10), primes_beyond)
-                    _add(words, counts, word << _LENGTHS[e + 1] | _POWERS[e + 1], 1)
+                    _add(words, counts, word << LENGTHS[e + 1] | CHILDREN[e + 1], 1)
                 if rest >= successor * successor and child > others:
                     stack[top] = child, rest, j + 1
                     stack_of_words[top] = child_word

@@ -15,6 +15,8 @@ from math import prod
 from ..errors import InputError
 from ..trees import first_primes
 
+LARGEST = 10**45
+
 
 def first_occurrences(x: int) -> list[int]:
     """The least integer of every word of 2..x, in increasing order.
@@ -73,3 +75,7 @@ def _primes_within(x: int) -> list[int]:
 def _check(x: int) -> None:
     if x < 2:
         raise InputError(f"the text begins at 2: there is no dictionary of 2..{x}")
+    if x > LARGEST:
+        raise InputError(
+            "the dictionary is counted up to 10^45: beyond, its halves fill the memory"
+        )

@@ -18,7 +18,9 @@ SUFFIXES = (".txt", ".npy", ".npz")
 
 def lines(words: Words) -> bytes:
     """The words as ASCII digits, one a line."""
-    return bytes(_spell(words))
+    text = np.empty(2 * int(np.bitwise_count(words).sum(dtype=np.int64)) + len(words), np.uint8)
+    _spell(words, text)
+    return text.tobytes()
 
 
 def export(path: Path, lo: int, hi: int) -> None:
@@ -51,8 +53,7 @@ def _write_array(file: IO[bytes], length: int, pieces: Iterator[Words]) -> None:
 
 
 @kernel
-def _spell(words: Any) -> NDArray[np.uint8]:
-    text = np.empty(65 * len(words), np.uint8)
+def _spell(words: Any, text: NDArray[np.uint8]) -> None:
     size = 0
     for word in words:
         length = 0
@@ -63,4 +64,3 @@ def _spell(words: Any) -> NDArray[np.uint8]:
             size += 1
         text[size] = 10
         size += 1
-    return text[:size]

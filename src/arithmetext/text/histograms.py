@@ -19,6 +19,8 @@ from .sieve import Words, check_range, passing_words, piece_size, segment_size
 
 Counts = NDArray[np.int64]
 
+MOST_CHUNKS = 10_000  # their divergences make a matrix of 800 MB
+
 _U = np.uint64
 
 
@@ -59,27 +61,35 @@ def chunk_histograms(
     check_range(2, n + 1)
     if chunks < 1 or n % chunks or n // chunks < 2:
         raise InputError(f"2..{n} cannot be cut into {chunks} equal chunks of at least 2 integers")
-    table = Table(dictionary_size(n))
-    # Pieces are cut at multiples of their size and chunks one further, so a piece is shifted by 1.
-    pieces = list(
-        over_ranges(
-            partial(_count_shifted_piece, table.most),
-            1,
-            n,
-            size=n // chunks,
-            threads=threads,
-            cluster=cluster,
-            title="counting words",
-        )
-    )
-    for keys, counts in pieces:
-        table.add(keys, counts)
-    words = np.array(list(_by_frequency(*table.items())), np.uint64)
-    columns = ranks_of(words)
-    matrix = np.zeros((chunks, len(words)), np.int64)
-    for row, (keys, counts) in zip(matrix, pieces, strict=True):
-        row[columns[keys] - 1] = counts
-    return words, matrix
+    if chunks > MOST_CHUNKS:
+        raise InputError(f"{chunks} chunks are too many to compare: at most {MOST_CHUNKS}")
+    size = n // chunks
+    most = dictionary_size(n)
+    tables = [Table(most) for _ in range(chunks)]
+    # Ranges are cut at multiples of their size and chunks one further, so all is shifted by 1.
+    for parts in over_ranges(
+        partial(_count_parts, most, size),
+        1,
+        n,
+        size=piece_size(n),
+        threads=threads,
+        cluster=cluster,
+        title="counting words",
+    ):
+        for chunk, keys, counts in parts:
+            tables[chunk].add(keys, counts)
+    whole = Table(most)
+    for table in tables:
+        whole.add(*table.items())
+    words = np.array(list(_by_frequency(*whole.items())), np.uint64)
+    return words, np.stack([table[words] for table in tables])
+
+
+def _count_parts(most: int, chunk: int, lo: int, hi: int) -> list[tuple[int, Words, Counts]]:
+    """The counts of a range, apart for every chunk that it touches."""
+    return [
+        (a // chunk, *_count_piece(most, max(2, a + 1), b + 1)) for a, b in spans(lo, hi, chunk)
+    ]
 
 
 def _count_piece(most: int, lo: int, hi: int) -> tuple[Words, Counts]:
@@ -87,10 +97,6 @@ def _count_piece(most: int, lo: int, hi: int) -> tuple[Words, Counts]:
     for a, b in spans(lo, hi, segment_size(hi)):
         table.add(passing_words(a, b))
     return table.items()
-
-
-def _count_shifted_piece(most: int, lo: int, hi: int) -> tuple[Words, Counts]:
-    return _count_piece(most, lo + 1, hi + 1)
 
 
 def _by_frequency(words: Words, counts: Counts) -> dict[int, int]:

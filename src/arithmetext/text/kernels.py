@@ -34,6 +34,11 @@ _TENS = 0x2AAAAAAAAAAAAAAA
 _BATCH = 512
 
 
+# `1 w(e) 0`, what a prime with exponent e adds to a word, and its length.
+CHILDREN = np.array([0, *(trees.pack(f"1{trees.word(e)}0") for e in range(1, 64))], np.uint64)
+LENGTHS = np.array([int(child).bit_length() for child in CHILDREN], np.uint64)
+
+
 @cache
 def tables() -> Any:
     """What `sieve_segment` looks up.
@@ -41,8 +46,7 @@ def tables() -> Any:
     By n mod the first period: head, its length, its logarithm. By n mod the second: the head, with
     its length from bit 16 on, and the logarithm. Then the child of every exponent and its length.
     """
-    children = np.array([0, *(trees.pack(f"1{trees.word(e)}0") for e in range(1, 64))])
-    lengths = np.array([int(child).bit_length() for child in children])
+    children, lengths = CHILDREN.astype(np.int64), LENGTHS.astype(np.int64)
 
     def head(powers: Any, period: int) -> Any:
         n = np.arange(period)

@@ -1,25 +1,27 @@
 """The order of words: blocks, their entropies, compression, and the text read backwards."""
 
-import gzip
 import lzma
+import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from math import log
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
+from ..progress import Advance, progress
 from .export import lines
 from .histograms import Counts, Table, count_words, ranks_of_piece
 from .ranges import over_ranges, spans
 from .sieve import Words, check_range, piece_size
-from .statistics import row_entropies
+from .statistics import CACHED, row_entropies
 
 # What has to stand in memory as a whole (a walk, a text to be shuffled or compressed) ends here.
 LONGEST = 10**8
 
-_CACHED = 1 << 17  # numbers that stay in the second-level cache from one operation to the next
 _XZ = 9 | lzma.PRESET_EXTREME
 
 _U = np.uint64
@@ -125,7 +127,7 @@ def _count_blocks_of_piece(words: Words, k: int, lo: int, hi: int) -> tuple[Word
 
 def _table_of_blocks(ranks: NDArray[np.uint16], k: int, words: int) -> Table:
     table = Table(words**k)
-    for a, b in spans(0, len(ranks) - k + 1, _CACHED):
+    for a, b in spans(0, len(ranks) - k + 1, CACHED):
         keys = np.zeros(b - a, np.uint64)
         for place in range(k):
             keys = keys * _U(words + 1) + ranks[a + place : b + place]
@@ -139,6 +141,15 @@ def _digits(keys: Words, k: int, words: int) -> Words:
     for place in range(k):
         keys, digits[:, place] = np.divmod(keys, _U(words + 1))
     return digits
+
+
+def _compressed_size(compressor: Any, pieces: Iterable[bytes], advance: Advance) -> int:
+    """Piece by piece, so that progress is seen and an interrupt is obeyed."""
+    size = 0
+    for piece in pieces:
+        size += len(compressor.compress(piece))
+        advance()
+    return size + len(compressor.flush())
 
 
 def _text(
@@ -180,13 +191,15 @@ def compression(
     check_length(lo, lo + count)
     words = _vocabulary(lo, lo + count, 1, threads, cluster)
     ranks = _text(words, lo, lo + count, threads, cluster)
-    written = b"".join(lines(words[ranks[a:b] - 1]) for a, b in spans(0, count, _CACHED))
-    characters = written[:-1].replace(b"\n", b" ")
-    sizes = [
-        len(compressed)
-        for text in (characters, ranks.astype("<u2").tobytes())
-        for compressed in (gzip.compress(text, 9), lzma.compress(text, preset=_XZ))
-    ]
+    pieces = [ranks[a:b] for a, b in spans(0, count, CACHED)]
+    written = [lines(words[piece - 1]).replace(b"\n", b" ") for piece in pieces]
+    written[-1] = written[-1][:-1]  # a space between words, none after the last
+    with progress("compressing", 4 * len(pieces)) as advance:
+        sizes = [
+            _compressed_size(compressor, text, advance)
+            for text in (written, [piece.astype("<u2").tobytes() for piece in pieces])
+            for compressor in (zlib.compressobj(9, wbits=31), lzma.LZMACompressor(preset=_XZ))
+        ]
     frequencies = np.bincount(ranks)[1:] / count
     return Compression(
         count, float(row_entropies(frequencies[None])[0]), *(8 * size / count for size in sizes)

@@ -13,7 +13,7 @@ from .ranges import spans
 
 Floats = NDArray[np.float64]
 
-_CACHED = 1 << 17  # numbers that stay in the second-level cache from one operation to the next
+CACHED = 1 << 17  # numbers that stay in the second-level cache from one operation to the next
 
 
 def js_divergence(p: Mapping[int, int], q: Mapping[int, int]) -> float:
@@ -39,7 +39,7 @@ def js_matrix(counts: ArrayLike) -> Floats:
     n = len(rows)
     matrix = np.zeros((n, n))
     for i in range(n):
-        for a, b in spans(i + 1, n, max(1, _CACHED // rows.shape[1])):
+        for a, b in spans(i + 1, n, max(1, CACHED // rows.shape[1])):
             mixed = row_entropies((rows[i] + rows[a:b]) / 2)
             matrix[i, a:b] = mixed - (entropies[i] + entropies[a:b]) / 2
     # A divergence of nearly equal rows may come out as a negative rounding error.

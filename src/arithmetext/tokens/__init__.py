@@ -1,0 +1,6 @@
+"""Words ⇄ tokens: byte-pair encoding as in the paper, and one token a word."""
+
+from .spelling import Decoded
+from .tokenizer import BPE, Tokenizer, WordTokens, load
+
+__all__ = ["BPE", "Decoded", "Tokenizer", "WordTokens", "load"]

@@ -1,0 +1,282 @@
+"""Tokenizers: byte-pair encoding, and one token a word.
+
+Of D tokens the first three are space, 0 and 1; with them every text can be written. The mask token
+`[MASK]` comes after them all: its id is D.
+
+- `BPE` merges pairs of tokens, wherever they stand, spaces or not (see `training`).
+- `WordTokens` has a token for each of the commonest words, with the space after it: `1100 `. Any
+  other word, and whatever is not a word followed by a space, is spelled out.
+
+A tokenizer is kept as a `tokenizer.json` that Hugging Face `tokenizers` and `transformers` read and
+that gives the same ids there. For word tokens it is a BPE model without merges that looks for a
+word as a whole first (`ignore_merges`). How the tokenizer was made is recorded in
+`model.arithmetext`, one of the places where Hugging Face lets an unknown key pass.
+"""
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputError
+from ..files import write_whole
+from ..text.census import census
+from ..text.histograms import Table, ranks_of
+from ..text.sieve import Words
+from ..text.splits import Range, splits
+from ..trees import pack, unpack
+from .spelling import ALPHABET, Decoded, Ids, letters, read, spell
+from .training import FIRST, LINE, Merge, check_size, replay, sample_lines, train_bpe
+
+MASK = "[MASK]"
+# The paper trains on the text of 2..10^11.
+TRAINED_TO = 10**11
+
+_RECORD = "arithmetext"
+
+
+class Tokenizer(ABC):
+    """What all tokenizers share: a vocabulary, decoding, and files."""
+
+    def __init__(self, vocabulary: list[str], record: dict[str, Any] | None) -> None:
+        """`vocabulary`: the tokens by id; `record`: how they were found, if that is known."""
+        check_size(len(vocabulary))
+        self.vocabulary = vocabulary
+        self.record = record
+
+    @property
+    def size(self) -> int:
+        """D, the number of tokens; the mask token is not one of them."""
+        return len(self.vocabulary)
+
+    @property
+    def mask_id(self) -> int:
+        """The id of the mask token: D."""
+        return self.size
+
+    @abstractmethod
+    def encode(self, words: Words) -> Ids:
+        """The tokens of the text of packed words."""
+
+    @abstractmethod
+    def encode_text(self, text: str) -> Ids:
+        """The tokens of any text of 0, 1 and space; `encode` is the fast way for words."""
+
+    def decode(self, ids: NDArray[np.integer[Any]], *, inside: bool = False) -> Decoded:
+        """The words that tokens spell.
+
+        A continuation may begin within a word. If it is said to (`inside`), what it has before its
+        first space is given apart, as `head`: the end of the word that the `tail` of the decoded
+        prompt begins. Without it, the first word is taken to be whole.
+        """
+        return read(self.text(ids), inside=inside)
+
+    def text(self, ids: NDArray[np.integer[Any]]) -> str:
+        """The text that tokens spell."""
+        wrong = (ids < 0) | (ids >= self.size)
+        if wrong.any():
+            place = int(np.argmax(wrong))
+            what = "the mask token" if ids[place] == self.mask_id else "no token"
+            raise InputError(
+                f"id {ids[place]} at place {place + 1} is {what}:"
+                f" only 0 to {self.size - 1} stand for text"
+            )
+        return "".join(map(self.vocabulary.__getitem__, ids.tolist()))
+
+    def save(self, path: Path) -> None:
+        """Write a `tokenizer.json`, whole or not at all."""
+        content = self._content()
+        if self.record is not None:
+            content["model"][_RECORD] = self.record
+        write_whole(path, json.dumps(content, indent=1) + "\n")
+
+    def save_pretrained(self, folder: Path, *, context: int) -> None:
+        """Write what `transformers.AutoTokenizer.from_pretrained` needs to give the same ids.
+
+        Without the configuration, version 5 takes another class, which gives others. `context` is
+        how many tokens the model reads.
+        """
+        configuration = {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "mask_token": MASK,
+            "model_max_length": context,
+            "clean_up_tokenization_spaces": False,
+        }
+        self.save(folder / "tokenizer.json")
+        write_whole(folder / "tokenizer_config.json", json.dumps(configuration, indent=1) + "\n")
+
+    @abstractmethod
+    def _particulars(self) -> tuple[dict[str, Any] | None, list[list[str]]]:
+        """The pre-tokenizer, and the merges as strings."""
+
+    def _content(self) -> dict[str, Any]:
+        """The `tokenizer.json`, every field as Hugging Face writes it, without the record."""
+        pre_tokenizer, merges = self._particulars()
+        return {
+            "version": "1.0",
+            "truncation": None,
+            "padding": None,
+            "added_tokens": [
+                {
+                    "id": self.mask_id,
+                    "content": MASK,
+                    "single_word": False,
+                    "lstrip": False,
+                    "rstrip": False,
+                    "normalized": False,
+                    "special": True,
+                }
+            ],
+            "normalizer": None,
+            "pre_tokenizer": pre_tokenizer,
+            "post_processor": None,
+            "decoder": {"type": "Fuse"},
+            "model": {
+                "type": "BPE",
+                "dropout": None,
+                "unk_token": None,
+                "continuing_subword_prefix": None,
+                "end_of_word_suffix": None,
+                "fuse_unk": False,
+                "byte_fallback": False,
+                "ignore_merges": pre_tokenizer is not None,
+                "vocab": {token: number for number, token in enumerate(self.vocabulary)},
+                "merges": merges,
+            },
+        }
+
+
+class BPE(Tokenizer):
+    """Byte-pair encoding without splitting at spaces."""
+
+    def __init__(self, merges: Sequence[Merge], record: dict[str, Any] | None = None) -> None:
+        vocabulary = list(ALPHABET)
+        for a, b in merges:
+            vocabulary.append(vocabulary[a] + vocabulary[b])
+        super().__init__(vocabulary, record)
+        self.merges = list(merges)
+
+    @classmethod
+    def train(
+        cls, size: int, *, ranges: Sequence[Range] | None = None, lines: int = 8192, seed: int = 0
+    ) -> "BPE":
+        """Train on lines sampled from the paper's training ranges (9 MB), or from others."""
+        check_size(size)
+        ranges = splits(TRAINED_TO).train if ranges is None else ranges
+        windows = sample_lines(ranges, lines, seed)
+        record = {
+            "ranges": [list(bounds) for bounds in ranges],
+            "seed": seed,
+            "lines": lines,
+            "line": f"{LINE} consecutive words, each followed by a space",
+        }
+        return cls(train_bpe([spell(window) for window in windows], size), record)
+
+    def encode(self, words: Words) -> Ids:
+        return self.encode_text(spell(words))
+
+    def encode_text(self, text: str) -> Ids:
+        return replay(letters(text), np.array(self.merges, np.int64).reshape(-1, 2)).copy()
+
+    def _particulars(self) -> tuple[None, list[list[str]]]:
+        return None, [[self.vocabulary[a], self.vocabulary[b]] for a, b in self.merges]
+
+
+class WordTokens(Tokenizer):
+    """One token a word for the commonest words; the others are spelled out."""
+
+    def __init__(self, words: Sequence[int], record: dict[str, Any] | None = None) -> None:
+        """`words`: those that have tokens, packed, in the order of their ids."""
+        super().__init__([*ALPHABET, *(f"{unpack(word)} " for word in words)], record)
+        self.words = np.array(words, np.uint64)
+
+    @classmethod
+    def commonest(cls, size: int, *, x: int = TRAINED_TO) -> "WordTokens":
+        """Tokens for the commonest words among 2..x, as many as there is room for."""
+        check_size(size)
+        words = list(census(x))
+        if size > FIRST + len(words):
+            raise InputError(
+                f"2..{x} has {len(words)} words, which make at most"
+                f" {FIRST + len(words)} tokens, not {size}"
+            )
+        return cls(words[: size - FIRST], {"census": x})
+
+    def encode(self, words: Words) -> Ids:
+        ranks = self._ranks[words]
+        spelled = ranks == 0
+        lengths = np.where(spelled, 2 * np.bitwise_count(words).astype(np.int64) + 1, 1)
+        ids = np.repeat((ranks + (FIRST - 1)).astype(np.uint16), lengths)
+        ids[np.repeat(spelled, lengths)] = letters(spell(words[spelled]))
+        return ids
+
+    def encode_text(self, text: str) -> Ids:
+        letters(text)  # refuses other characters
+        ids = {token: [number] for number, token in enumerate(self.vocabulary)}
+        pieces = re.findall("[01]+ ?| ", text)
+        return np.array(
+            [number for piece in pieces for number in ids.get(piece) or letters(piece)], np.uint16
+        )
+
+    @cached_property
+    def _ranks(self) -> Table:
+        return ranks_of(self.words)
+
+    def _particulars(self) -> tuple[dict[str, Any], list[list[str]]]:
+        pattern = {"Regex": "[01]+ "}
+        return {"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False}, []
+
+
+def load(path: Path) -> Tokenizer:
+    """Read a `tokenizer.json` that `save`, or Hugging Face after it, has written.
+
+    The tokenizer is built from the tokens and merges alone, and what it would write is compared
+    with what was read: no setting that changes the ids goes unnoticed.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise InputError(f"{path} is not a tokenizer.json: {error}") from None
+    try:
+        model = content["model"]
+        vocab, record = dict(model["vocab"]), model.pop(_RECORD, None)
+        tokens = {number: token for token, number in vocab.items()}
+        merges = [(vocab[a], vocab[b]) for a, b in model["merges"]]
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise InputError(
+            f"{path} is not a tokenizer.json of byte-pair encoding: it needs a model of type BPE"
+            " with a vocab, and merges of two tokens each"
+        ) from None
+    if set(tokens) != set(range(len(vocab))) or not all(type(number) is int for number in tokens):
+        raise InputError(f"{path}: its {len(vocab)} ids are not 0 to {len(vocab) - 1}, each once")
+    vocabulary = [tokens[number] for number in range(len(vocab))]
+    if vocabulary[:FIRST] != list(ALPHABET):
+        raise InputError(f"{path} is for another text: its tokens 0, 1, 2 are not space, 0, 1")
+    tokenizer: Tokenizer
+    if model.get("ignore_merges"):
+        for number, token in enumerate(vocabulary[FIRST:], start=FIRST):
+            if not re.fullmatch("1[01]{0,63} ", token):
+                raise InputError(f"{path}: token {number}, {token!r}, is not a word and a space")
+        tokenizer = WordTokens([pack(token[:-1]) for token in vocabulary[FIRST:]], record)
+    else:
+        for new, pair in enumerate(merges, start=FIRST):
+            if max(pair) >= new:
+                raise InputError(f"{path}: token {new} is merged from a token that is made later")
+        tokenizer = BPE(merges, record)
+    ours = tokenizer._content()
+    for theirs, expected in ((model, ours["model"]), (content, ours)):
+        for field in [*expected, *theirs]:
+            if theirs.get(field) != expected.get(field):
+                raise InputError(
+                    f'{path} is not a tokenizer of this text: its "{field}" is not what'
+                    " `nt tokenizer train` writes"
+                )
+    return tokenizer
