@@ -46,8 +46,13 @@ def run(settings: dict[str, Any]) -> dict[str, Any]:
 def plot(data: dict[str, Any]) -> Figure:
     figure = Figure(figsize=(9.6, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
+    figure.get_layout_engine().set(wspace=0.08)  # type: ignore[union-attr]
+    matrix = np.array(data["matrix"])
     image = left.imshow(
-        np.array(data["matrix"]),
+        # On a logarithmic scale, or all but the first chunks would look alike; the zeros of the
+        # diagonal take the colour of the least value.
+        np.maximum(matrix, matrix[matrix > 0].min()),
+        norm="log",
         origin="lower",
         cmap="viridis",
         extent=(0.5, data["chunks"] + 0.5, 0.5, data["chunks"] + 0.5),
