@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from ..integers import short
 from ..text.histograms import chunk_histograms
@@ -44,9 +45,8 @@ def run(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def plot(data: dict[str, Any]) -> Figure:
-    figure = Figure(figsize=(9.6, 4.2), layout="constrained")
+    figure = Figure(figsize=(9.6, 4.2), layout=ConstrainedLayoutEngine(wspace=0.08))
     left, right = figure.subplots(1, 2)
-    figure.get_layout_engine().set(wspace=0.08)  # type: ignore[union-attr]
     matrix = np.array(data["matrix"])
     image = left.imshow(
         # On a logarithmic scale, or all but the first chunks would look alike; the zeros of the
