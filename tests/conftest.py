@@ -1,12 +1,17 @@
 """Shared by all tests: the installed command, run as a user runs it."""
 
+import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# Tests make their own tables for encoders, and leave those of the user alone.
+os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="arithmetext-tests-")
 
 # Kernels compile on their first call: a first example may take seconds.
 settings.register_profile("arithmetext", deadline=None)

@@ -98,7 +98,7 @@ def test_a_tower_is_named_by_its_formula(nt) -> None:
         ("find 10 --to 1e6 --cluster tcp://127.0.0.1:1", "cannot reach a Dask cluster"),
         ("census 1", "x from 2 to 10^18"),
         ("census 1e19", "x from 2 to 10^18"),
-        ("bench nothing", "nothing to measure called 'nothing'; try: sieve"),
+        ("bench nothing", "nothing to measure called 'nothing'; try: sieve, encode"),
         ("frobnicate", "No such command"),
         ("tree --word " + "10" * 3000, "too long"),
         ("word 6 --timeout nan", "a timeout is a number of seconds"),

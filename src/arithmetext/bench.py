@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 # Who → case → one run, which returns its seconds.
@@ -60,7 +61,65 @@ def sieve() -> dict[str, Any]:
     )
 
 
-SUBJECTS = {"sieve": sieve}
+def encode() -> dict[str, Any]:
+    """Words to tokens against Hugging Face tokenizers and tiktoken, which take the text."""
+    import tempfile
+    from importlib.util import find_spec
+
+    import numpy as np
+
+    from .text.sieve import words
+    from .tokens import BPE
+    from .tokens.spelling import spell
+
+    def timed(work: Callable[[], Any]) -> float:
+        start = time.perf_counter()
+        work()
+        return time.perf_counter() - start
+
+    tokenizer = BPE.train(256)
+    short, long = words(10**10, 10**10 + 112_000), words(10**10, 10**10 + 10**7)
+    text = spell(short)
+    ids = tokenizer.encode(short)
+    runs: Runs = {
+        "ours": {
+            "1 MB": partial(timed, lambda: tokenizer.encode(short, threads=1)),
+            "1e7 words": partial(timed, lambda: tokenizer.encode(long, threads=1)),
+            "1e7 words, 2 threads": partial(timed, lambda: tokenizer.encode(long, threads=2)),
+        }
+    }
+    characters = len(spell(long))
+    counts = {"1 MB": len(text), "1e7 words": characters, "1e7 words, 2 threads": characters}
+    if find_spec("tokenizers"):
+        from tokenizers import Tokenizer
+
+        with tempfile.NamedTemporaryFile(suffix=".json") as file:
+            tokenizer.save(Path(file.name))
+            theirs = Tokenizer.from_file(file.name)
+        assert np.array_equal(theirs.encode(text).ids, ids)
+        runs["Hugging Face tokenizers"] = {"1 MB": partial(timed, lambda: theirs.encode(text))}
+    if find_spec("tiktoken"):
+        from tiktoken import Encoding
+
+        ranks = {token.encode(): rank for rank, token in enumerate(tokenizer.vocabulary)}
+        tiktoken = Encoding(
+            "arithmetext", pat_str=r"[\s\S]+", mergeable_ranks=ranks, special_tokens={}
+        )
+        assert np.array_equal(tiktoken.encode_ordinary(text), ids)
+        runs["tiktoken"] = {"1 MB": partial(timed, lambda: tiktoken.encode_ordinary(text))}
+    return _report(
+        runs,
+        counts,
+        unit="MB of text a second",
+        conditions={
+            "text": "D = 256; integers from 1e10, 1 MB and 1e7 words, one thread unless said",
+            "same ids": "checked for every peer",
+            "not in the figures": "compiling, making the tables, spelling the text for the peers",
+        },
+    )
+
+
+SUBJECTS = {"sieve": sieve, "encode": encode}
 
 
 def _report(

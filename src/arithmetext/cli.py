@@ -200,7 +200,7 @@ def find(
 
 @app.command()
 def bench(
-    subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="sieve")] = "sieve",
+    subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="sieve or encode")] = "sieve",
     as_json: AsJson = False,
 ) -> None:
     """Measure speed, side by side with the peers that are installed."""

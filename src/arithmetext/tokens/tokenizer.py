@@ -16,7 +16,7 @@ word as a whole first (`ignore_merges`). How the tokenizer was made is recorded 
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -28,9 +28,11 @@ from ..errors import InputError
 from ..files import write_whole
 from ..text.census import census
 from ..text.histograms import Table, ranks_of
+from ..text.ranges import over_ranges
 from ..text.sieve import Words
 from ..text.splits import Range, splits
 from ..trees import pack, unpack
+from .encoder import MOST_TOKENS, Encoder
 from .spelling import ALPHABET, Decoded, Ids, letters, read, spell
 from .training import FIRST, LINE, Merge, check_size, replay, sample_lines, train_bpe
 
@@ -39,6 +41,7 @@ MASK = "[MASK]"
 TRAINED_TO = 10**11
 
 _RECORD = "arithmetext"
+_PIECE = 1 << 18  # words encoded at once
 
 
 class Tokenizer(ABC):
@@ -61,8 +64,12 @@ class Tokenizer(ABC):
         return self.size
 
     @abstractmethod
-    def encode(self, words: Words) -> Ids:
-        """The tokens of the text of packed words."""
+    def encode(self, words: Words, *, threads: int | None = None) -> Ids:
+        """The tokens of the text of packed words, on all cores unless told otherwise."""
+
+    @abstractmethod
+    def encode_stream(self, stream: Iterable[Words]) -> Iterator[Ids]:
+        """The tokens of one long text whose words come in arrays, in memory for a few of them."""
 
     @abstractmethod
     def encode_text(self, text: str) -> Ids:
@@ -178,11 +185,22 @@ class BPE(Tokenizer):
         }
         return cls(train_bpe([spell(window) for window in windows], size), record)
 
-    def encode(self, words: Words) -> Ids:
-        return self.encode_text(spell(words))
+    def encode(self, words: Words, *, threads: int | None = None) -> Ids:
+        if self.size > MOST_TOKENS:
+            return self.encode_text(spell(words))
+        return self._encoder.encode(words, threads=threads)
+
+    @cached_property
+    def _encoder(self) -> Encoder:
+        return Encoder(self.vocabulary, self.merges)
+
+    def encode_stream(self, stream: Iterable[Words]) -> Iterator[Ids]:
+        return self._encoder.encode_stream(stream)
 
     def encode_text(self, text: str) -> Ids:
-        return replay(letters(text), np.array(self.merges, np.int64).reshape(-1, 2)).copy()
+        if self.size > MOST_TOKENS:
+            return replay(letters(text), np.array(self.merges, np.int64).reshape(-1, 2)).copy()
+        return self._encoder.encode_text(text)
 
     def _particulars(self) -> tuple[None, list[list[str]]]:
         return None, [[self.vocabulary[a], self.vocabulary[b]] for a, b in self.merges]
@@ -208,7 +226,17 @@ class WordTokens(Tokenizer):
             )
         return cls(words[: size - FIRST], {"census": x})
 
-    def encode(self, words: Words) -> Ids:
+    def encode(self, words: Words, *, threads: int | None = None) -> Ids:
+        def job(begin: int, end: int) -> Ids:
+            return self._encode_piece(words[begin:end])
+
+        pieces = over_ranges(job, 0, len(words), size=_PIECE, threads=threads)
+        return np.concatenate([np.empty(0, np.uint16), *pieces])
+
+    def encode_stream(self, stream: Iterable[Words]) -> Iterator[Ids]:
+        return map(self.encode, stream)
+
+    def _encode_piece(self, words: Words) -> Ids:
         ranks = self._ranks[words]
         spelled = ranks == 0
         lengths = np.where(spelled, 2 * np.bitwise_count(words).astype(np.int64) + 1, 1)

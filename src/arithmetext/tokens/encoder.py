@@ -1,0 +1,347 @@
+"""Exact byte-pair encoding without a pre-tokenizer, a word a step instead of a merge a step.
+
+The encoding of a text ends with a token that is a suffix of it, and what comes before is the
+encoding of the rest. Of the tokens that are suffixes exactly one is right: the one whose pair with
+the last token of the rest is *stable*, that is, encodes to itself. So the last token of every
+prefix is found from left to right, and the encoding by a walk back: the last token, then the last
+token of what lies before it, and so on.
+
+What the past has to say about this is finite: an automaton over the three letters, whose every
+transition tells the last token. The text is words, so two tables take a whole word at a time:
+
+- forward, from the state before a word and the word to the state after it;
+- back, from the *offset* of a word's end (how far before it the last token of this stretch ends) to
+  the tokens that end inside the word and the offset of the end of the word before.
+
+Words that are too rare for the tables go letter by letter. Where a text is cut into pieces, the
+tokens next to a cut depend on both sides. Nothing is assumed about how far: a piece is encoded from
+a guessed state, and again if the guess was wrong; the walk back into it begins further on, at every
+offset there could be, and counts only when all have become one.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..compiled import kernel
+from ..errors import InputError
+from ..files import whole_file
+from ..text.ranges import over_ranges
+from ..text.sieve import Words
+from ..text.sieve import words as words_of
+from .automaton import automaton, numbered, stable_pairs
+from .spelling import ALPHABET, Ids, letters
+
+_U = np.uint64
+
+_START = 0  # the state before any text
+_WORD_BITS = 9  # the tables know up to 2^9 - 1 words, which is all but one in thousands
+_DIGITS = 18  # of at most so many digits
+_RARE = 1 << 31  # marks a step over any other word
+MOST_TOKENS = 4096  # stability is a matrix of all pairs
+_LONGEST = 255  # letters a token
+
+_PIECE = 1 << 16  # words encoded at once: what is noted about them stays in the cache
+_AROUND = 64  # words read before a piece to guess its state, and after it to settle its end
+
+_VERSION = 1  # of the tables in the cache
+
+
+class Tables(NamedTuple):
+    """What the kernels look up. The states that follow a space come first."""
+
+    moves: NDArray[np.uint64]  # by 3 state + letter: 3 state' << 16 | last token
+    lengths: NDArray[np.uint64]  # of the tokens
+    numbers: NDArray[np.uint16]  # by packed word: its number, or 0
+    states: NDArray[np.uint16]  # by state << 9 | number: state'
+    rows: NDArray[np.uint32]  # by state << 9 | number: where the row of `back` begins
+    # By row + offset: up to three tokens, the last first, from bit 16 on; their number in bits 0
+    # and 1; whether more end in this word in bit 2; the next offset from bit 3 on.
+    back: NDArray[np.uint64]
+
+
+class Encoder:
+    """Words to ids, as Hugging Face `tokenizers` would encode their text.
+
+    The text of words is each in binary, followed by one space. `merges` are pairs of ids in the
+    order of their rank. The tables take seconds to make, so they are kept in the user's cache.
+    """
+
+    def __init__(self, vocabulary: list[str], merges: list[tuple[int, int]]) -> None:
+        self.vocabulary, self.merges = vocabulary, merges
+        self._tables = _cached_tables(vocabulary, merges)
+
+    def encode(self, words: Words, *, threads: int | None = None) -> Ids:
+        """The ids of the text of these words, on all cores unless told otherwise."""
+        pieces = self._pieces(words, _START, ended=True, threads=threads)
+        return np.concatenate([np.empty(0, np.uint16), *(ids for _, _, ids in pieces)])
+
+    def encode_stream(
+        self, stream: Iterable[Words], *, threads: int | None = None
+    ) -> Iterator[Ids]:
+        """The ids of one text whose words come in arrays of any size, in memory for a few of them.
+
+        What is yielded joins to the ids of the whole text; its cuts are not those of the arrays.
+        """
+        waiting, state = np.empty(0, np.uint64), _START
+        for words in stream:
+            waiting = np.concatenate([waiting, words], dtype=np.uint64, casting="unsafe")
+            done = 0
+            for end, after, ids in self._pieces(waiting, state, ended=False, threads=threads):
+                yield ids
+                done, state = end, after
+            waiting = waiting[done:]
+        for _, _, ids in self._pieces(waiting, state, ended=True, threads=threads):
+            yield ids
+
+    def encode_text(self, text: str) -> Ids:
+        """The ids of any text of 0, 1 and space."""
+        ids: Ids = _encode_letters(letters(text), self._tables)
+        return ids
+
+    def _pieces(
+        self, words: Words, state: int, *, ended: bool, threads: int | None
+    ) -> Iterator[tuple[int, int, Ids]]:
+        """How many words are done, the state after them, and the ids that end in the last piece.
+
+        Where the text has not ended, the last words are left undone.
+        """
+        words = np.ascontiguousarray(words, np.uint64)
+
+        def encoded(begin: int, end: int, state: int) -> tuple[int, Ids]:
+            ahead = _AROUND
+            while True:
+                whole = end + ahead >= len(words)
+                stretch = words[begin : end + ahead]
+                after, ids = _encode(stretch, end - begin, state, whole and ended, self._tables)
+                if after >= 0 or whole:
+                    return after, ids
+                ahead *= 2
+
+        def job(begin: int, end: int) -> tuple[int, int, int, Ids]:
+            before = state
+            if begin:
+                before = _state_after(words[max(0, begin - _AROUND) : begin], _START, self._tables)
+            return end, before, *encoded(begin, end, before)
+
+        size = len(words) if ended else max(0, len(words) - _AROUND)
+        threads = threads if size > _PIECE else 1
+        done = 0
+        for end, guess, after, ids in over_ranges(job, 0, size, size=_PIECE, threads=threads):
+            if guess != state:
+                after, ids = encoded(done, end, state)
+            if after < 0:  # undecided up to the end of the words at hand
+                return
+            yield end, after, ids
+            done, state = end, after
+
+
+@kernel
+def _spell(word: Any, state: Any, moves: Any, last: Any) -> Any:
+    """The last token at each letter of the word and its space; how many they are; the state."""
+    digits = 0
+    rest = word
+    while rest:
+        rest >>= _U(1)
+        digits += 1
+    at = _U(state) * _U(3)
+    for i in range(digits + 1):
+        letter = _U(0) if i == digits else _U(1) + (word >> _U(digits - 1 - i) & _U(1))
+        move = moves[at + letter]
+        last[i] = move & _U(0xFFFF)
+        at = move >> _U(16)
+    return digits + 1, np.int64(at) // 3
+
+
+@kernel
+def _forward(words: Any, state: Any, tables: Any, path: Any) -> Any:
+    """Note the step over each word; return the state after the last."""
+    last = np.empty(65, np.uint64)
+    numbers, states = tables.numbers, tables.states
+    state = _U(state)
+    for i in range(len(words)):
+        word = words[i]
+        number = _U(numbers[word]) if word < _U(1 << _DIGITS) else _U(0)
+        if number:
+            step = state << _U(_WORD_BITS) | number
+            path[i] = step
+            state = _U(states[step])
+        else:
+            path[i] = _U(_RARE) | state
+            state = _U(_spell(word, state, tables.moves, last)[1])
+    return np.int64(state)
+
+
+@kernel
+def _state_after(words: Any, state: Any, tables: Any) -> Any:
+    return _forward(words, state, tables, np.empty(len(words), np.uint32))
+
+
+@kernel
+def _back(words: Any, path: Any, offset: Any, tables: Any, ids: Any) -> Any:
+    """Write the tokens that end in the words to the end of ids; where they begin; the offset then.
+
+    The first three places of ids are never meant: they are room to write three tokens at once.
+    """
+    last = np.empty(65, np.uint64)
+    rows, back = tables.rows, tables.back
+    at, offset = _U(len(ids)), _U(offset)
+    for k in range(len(words)):
+        i = _U(len(words) - 1 - k)
+        step = _U(path[i])
+        if step & _U(_RARE):
+            length, _ = _spell(words[i], step ^ _U(_RARE), tables.moves, last)
+            length = _U(length)
+            while offset < length:
+                token = last[length - _U(1) - offset]
+                at -= _U(1)
+                ids[at] = token
+                offset += tables.lengths[token]
+            offset -= length
+            continue
+        row = _U(rows[step])
+        more = _U(1)
+        while more:
+            entry = back[row + offset]
+            # Those of the three that are not meant are overwritten by what comes before.
+            ids[at - _U(1)] = entry >> _U(16)
+            ids[at - _U(2)] = entry >> _U(32)
+            ids[at - _U(3)] = entry >> _U(48)
+            at -= entry & _U(3)
+            offset = entry >> _U(3) & _U(0x1FFF)
+            more = entry & _U(4)
+    return at, np.int64(offset)
+
+
+@kernel
+def _settle(words: Any, path: Any, ended: Any, tables: Any) -> Any:
+    """The offset at the beginning of these words, or -1 if it depends on what follows them."""
+    ids = np.empty(3 + 65, np.uint16)
+    longest = np.int64(tables.lengths.max())
+    offsets = np.arange(1 if ended else longest)
+    seen = np.full(longest, -1)
+    for i in range(len(words) - 1, -1, -1):
+        count = 0
+        for offset in offsets:
+            _, offset = _back(words[i : i + 1], path[i : i + 1], offset, tables, ids)
+            if seen[offset] != i:
+                seen[offset] = i
+                offsets[count] = offset
+                count += 1
+        offsets = offsets[:count]
+    return offsets[0] if len(offsets) == 1 else -1
+
+
+@kernel
+def _encode(words: Any, count: Any, state: Any, ended: Any, tables: Any) -> Any:
+    """The state after the first `count` words, and the tokens that end in them.
+
+    The words behind them settle where the last token ends; if they do not, the state is -1.
+    """
+    path = np.empty(len(words), np.uint32)
+    after = _forward(words[:count], state, tables, path[:count])
+    _forward(words[count:], after, tables, path[count:])
+    offset = _settle(words[count:], path[count:], ended, tables)
+    if offset < 0:
+        return -1, np.empty(0, np.uint16)
+    ids = np.empty(3 + 65 * count, np.uint16)  # pages that are never touched cost nothing
+    at, _ = _back(words[:count], path[:count], offset, tables, ids)
+    return after, ids[at:].copy()
+
+
+@kernel
+def _encode_letters(letters: Any, tables: Any) -> Any:
+    last = np.empty(len(letters), np.uint16)
+    moves, lengths = tables.moves, tables.lengths
+    at = _U(_START) * _U(3)
+    for i in range(len(letters)):
+        move = moves[at + _U(letters[i])]
+        last[i] = move & _U(0xFFFF)
+        at = move >> _U(16)
+    # The tokens found by the walk back take the place of what it has passed.
+    end, first = _U(len(last)), _U(len(last))
+    while end:
+        token = last[end - _U(1)]
+        end -= lengths[token]
+        first -= _U(1)
+        last[first] = token
+    return last[first:].copy()
+
+
+def _cached_tables(vocabulary: list[str], merges: list[tuple[int, int]]) -> Tables:
+    """The tables from the user's cache; if they are not there, or damaged, made and put there."""
+    key = hashlib.sha256(json.dumps([_VERSION, vocabulary, merges]).encode()).hexdigest()
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "arithmetext"
+    path = folder / f"encoder-{key[:32]}.npz"
+    try:
+        with np.load(path) as arrays:
+            return Tables(**arrays)
+    except Exception:  # whatever is wrong with it, it can be made again
+        tables = _make_tables(vocabulary, merges)
+    with suppress(OSError, InputError):  # where nothing can be written there is no cache
+        folder.mkdir(parents=True, exist_ok=True)
+        with whole_file(path) as draft, draft.open("wb") as file:
+            np.savez(file, **tables._asdict())
+    return tables
+
+
+def _make_tables(vocabulary: list[str], merges: list[tuple[int, int]]) -> Tables:
+    if len(vocabulary) > MOST_TOKENS or max(map(len, vocabulary)) > _LONGEST:
+        raise InputError(f"the encoder takes {MOST_TOKENS} tokens of {_LONGEST} characters at most")
+    step, last = automaton(vocabulary, stable_pairs(vocabulary, merges))
+    lengths = np.array([len(token) for token in vocabulary], np.uint64)
+    moves = (3 * step.astype(np.uint64) << _U(16) | last.astype(np.uint64)).ravel()
+    common = _common_words()
+    numbers = np.zeros(1 << _DIGITS, np.uint16)
+    numbers[common] = np.arange(1, len(common) + 1)
+
+    after_space = int(step[:, 0].max()) + 1
+    width = max(int(lengths.max()), _DIGITS + 1)  # the offsets, also those inside a word
+    states = np.zeros((after_space, 1 << _WORD_BITS), np.uint16)
+    rows = np.zeros((after_space, 1 << _WORD_BITS), np.uint32)
+    kinds: list[tuple[int, int]] = []  # (state, word) that differ in the last tokens of the word
+    for number, word in enumerate(common.tolist(), 1):
+        at, kind = np.arange(after_space), np.zeros(after_space, np.int64)
+        for letter in map(ALPHABET.index, f"{word:b} "):
+            kind = numbered(kind, last[at, letter])
+            at = step[at, letter]
+        states[:, number] = at
+        rows[:, number] = (len(kinds) + kind) * width
+        kinds += [(int(state), word) for state in np.unique(kind, return_index=True)[1]]
+
+    tables = Tables(moves, lengths, numbers, states.ravel(), rows.ravel(), np.empty(0, np.uint64))
+    return tables._replace(back=_back_table(np.array(kinds), width, tables))
+
+
+def _common_words() -> NDArray[np.int64]:
+    """The words of the tables, the most frequent first, so that they share lines of the cache."""
+    sample = np.concatenate([words_of(lo, lo + (1 << 20)) for lo in (2, 10**12)])
+    words, counts = np.unique(sample, return_counts=True)
+    words = words[np.argsort(-counts)].astype(np.int64)
+    return words[words < 1 << _DIGITS][: (1 << _WORD_BITS) - 1]
+
+
+@kernel
+def _back_table(kinds: Any, width: Any, tables: Any) -> Any:
+    back = np.empty((len(kinds), width), np.uint64)
+    last = np.empty(65, np.uint64)
+    for k in range(len(kinds)):
+        length, _ = _spell(_U(kinds[k, 1]), kinds[k, 0], tables.moves, last)
+        for offset in range(width):
+            then, count, tokens = offset, 0, _U(0)
+            while then < length and count < 3:
+                token = last[length - 1 - then]
+                tokens |= token << _U(16 + 16 * count)
+                count += 1
+                then += int(tables.lengths[token])
+            more = then < length
+            then -= 0 if more else length
+            back[k, offset] = tokens | _U(then << 3 | more << 2 | count)
+    return back.ravel()
