@@ -66,7 +66,9 @@ def census(x: int, *, threads: int | None = None) -> dict[int, int]:
     if not 2 <= x <= LARGEST:
         raise InputError(f"the census is of 2..x with x from 2 to 10^18, not {x}")
     threads = threads or os.cpu_count() or 1
-    cells, large, primes = _tabulate(x)
+    # Never waited for: after an interrupt the caller goes on, and the threads find nothing to do.
+    pool = ThreadPoolExecutor(threads)
+    cells, large, primes = pool.submit(_tabulate, x).result()
     inverses = 1 / primes
     # On the way down, the stack holds the children of at most _MOST_PRIMES nodes, none of which has
     # more than the root: the p^e with p^(e+2) ≤ x.
@@ -89,13 +91,13 @@ def census(x: int, *, threads: int | None = None) -> dict[int, int]:
             advance()
         return words, counts
 
-    with progress("census", total) as advance, ThreadPoolExecutor(threads) as pool:
+    with progress("census", total) as advance:
         try:
             found = [future.result() for future in [pool.submit(work) for _ in range(threads)]]
         finally:
-            # After an interrupt the threads shall find nothing left to do.
             for _ in tasks:
                 pass
+            pool.shutdown(wait=False)
     merged = Counter({packed(2): _pi(cells, large, 1, x)})
     for words, counts in found:
         for slot in np.flatnonzero(words):
