@@ -346,3 +346,39 @@ def test_bad_input(tmp_path: Path) -> None:
         WordTokens.commonest(8, x=12)
     with pytest.raises(InputError, match="cannot read"):
         load(tmp_path / "none.json")
+
+
+@given(st.lists(st.sampled_from([0, 2, 10, 12]) | st.integers(0, 2**64 - 1), max_size=50))
+def test_numbers_that_are_no_words_are_spelled_alike_by_all(packed: list[int]) -> None:
+    """`decode` puts 0, the empty word, for what is malformed; encoding that again must be safe."""
+    array = np.array(packed, np.uint64)
+    expected = "".join(f"{number:b} " if number else " " for number in packed)
+    assert spell(array) == expected
+    merges = [(2, 1), (3, 3), (0, 4)]
+    for tokenizer in (BPE(merges), WordTokens([2, 12])):
+        assert tokenizer.text(tokenizer.encode(array)) == expected
+        assert tokenizer.encode(array).tolist() == tokenizer.encode_text(expected).tolist()
+
+
+def test_streams_of_both_kinds() -> None:
+    text = words(10**10, 10**10 + 5000)
+    for tokenizer in (BPE([(2, 1), (3, 3), (0, 4)]), WordTokens([2, 12])):
+        pieces = tokenizer.encode_stream(np.array_split(text, 7))
+        assert np.array_equal(np.concatenate(list(pieces)), tokenizer.encode(text))
+
+
+def test_tokens_too_long_for_the_tables_are_still_encoded() -> None:
+    merges = [(1, 1)] + [(k, k) for k in range(3, 11)]  # up to 512 zeros
+    tokenizer = BPE(merges)
+    assert tokenizer.encode_text("0" * 1024).tolist() == [11, 11]
+    with pytest.raises(InputError, match="encodes no streams"):
+        tokenizer.encode_stream([])
+
+
+@pytest.mark.parametrize(
+    "content", ["[" * 100_000, '{"model": {"vocab": [[" ", 0]], "merges": []}}', "{", "\0"]
+)
+def test_files_that_are_none(tmp_path: Path, content: str) -> None:
+    (tmp_path / "tok.json").write_text(content)
+    with pytest.raises(InputError, match=r"is not a tokenizer\.json"):
+        load(tmp_path / "tok.json")

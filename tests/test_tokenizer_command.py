@@ -27,11 +27,25 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_train_encode_decode(nt, file: Path) -> None:
     tokenizer = load(file)
     assert tokenizer.size == 64
-    text = nt("words", "1e10", "500").stdout
+    text = nt("words", "1e10", "200_000").stdout  # more than one block
     ids = nt("tokenizer", "encode", file, input=text).stdout
-    assert ids.split() == [str(i) for i in tokenizer.encode(words(10**10, 10**10 + 500))]
+    assert ids.split() == [str(i) for i in tokenizer.encode(words(10**10, 10**10 + 200_000))]
     back = nt("tokenizer", "decode", file, input=ids)
     assert (back.stdout, back.stderr) == (text, "")
+
+
+def test_a_folder_for_transformers(nt, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    assert (
+        nt("tokenizer", "train", "--size", "64", "--lines", "500", "--out", "tok").returncode == 0
+    )
+    # Beside the configuration of a model, which would otherwise decide how the file is read.
+    (tmp_path / "tok/config.json").write_text('{"model_type": "gpt2"}')
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "tok")
+    ours = load(tmp_path / "tok/tokenizer.json")
+    text = "10 10 1100 10 1010 "
+    assert theirs(text)["input_ids"] == ours.encode_text(text).tolist()
+    assert theirs.mask_token_id == ours.mask_id
 
 
 def test_word_tokens(nt, tmp_path: Path) -> None:
@@ -63,14 +77,17 @@ def test_show(nt, file: Path, tmp_path: Path) -> None:
     ("arguments", "given", "complaint"),
     [
         ("train --size 2 --out x.json", "", "at least 3"),
-        ("train --size 1e3 --lines 1 --out x.json", "", "1000"),
+        ("train --size 1e3 --lines 1 --out x.json", "", "merges"),
         ("train --size 64 --out no/such/folder/x.json", "", "cannot write"),
         ("show missing.json", "", "cannot read missing.json"),
-        ("encode FILE", "10 x", "'x' at place 4"),
-        ("decode FILE", "1 two", "ids are whole numbers"),
+        ("encode FILE", "10 x", "word 2 is not a Dyck word: 'x'"),
+        ("encode FILE", "10\n\n 1100 1001", "word 3 is not a Dyck word: '1001'"),
+        ("decode FILE", "1 two", "ids are whole numbers from 0 to 63"),
+        ("train --size 64 --lines 1e30 --out x.json", "", "too many to keep in memory"),
+        ("train --size 64 --words --seed 3 --out x.json", "", "leave out --lines and --seed"),
         ("decode FILE", "64", "the mask token"),
         ("decode FILE", "65", "no token"),
-        ("decode FILE", "9" * 30, "only 0 to 63"),
+        ("decode FILE", "9" * 5000, "ids are whole numbers from 0 to 63"),
     ],
 )
 def test_bad_input(nt, file: Path, arguments: str, given: str, complaint: str) -> None:

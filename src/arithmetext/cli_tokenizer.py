@@ -2,14 +2,20 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .cli_options import AsJson, at_least
 from .errors import InputError
 from .integers import parse_integer
+
+if TYPE_CHECKING:
+    from .text.sieve import Words
+
+CONTEXT = 1024  # the paper's L: how many tokens a model reads
 
 app = typer.Typer(
     help="Train, use and look at tokenizers: byte-pair encoding, or one token a word.",
@@ -24,24 +30,42 @@ def train(
     size: Annotated[
         int, typer.Option(parser=at_least(3), metavar="D", help="How many tokens, 3 or more.")
     ],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The tokenizer.json to write.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="PATH", help="FILE.json, or a folder for transformers' from_pretrained."
+        ),
+    ],
     words: Annotated[
         bool, typer.Option("--words", help="One token a word for the commonest words, not BPE.")
     ] = False,
     lines: Annotated[
-        int,
-        typer.Option(parser=at_least(1), metavar="K", help="Lines of 128 words to train BPE on."),
-    ] = 8192,
-    seed: Annotated[int, typer.Option(parser=at_least(0), metavar="K", help="Of the sample.")] = 0,
+        int | None,
+        typer.Option(parser=at_least(1), metavar="K", help="Lines of 128 words for BPE [8192]."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(parser=at_least(0), metavar="K", help="Of that sample [0].")
+    ] = None,
 ) -> None:
     """Train a tokenizer on the paper's training ranges and write it.
 
-    Hugging Face tokenizers and transformers load the file and give the same ids.
+    Hugging Face tokenizers and transformers load what is written and give the same ids.
     """
     from .tokens import BPE, WordTokens
 
-    tokenizer = WordTokens.commonest(size) if words else BPE.train(size, lines=lines, seed=seed)
-    tokenizer.save(out)
+    if words and (lines is not None or seed is not None):
+        raise InputError("--words counts exactly and takes no sample: leave out --lines and --seed")
+    if not out.absolute().parent.is_dir():
+        raise InputError(f"cannot write {out}: there is no folder {out.parent}")
+    tokenizer = (
+        WordTokens.commonest(size)
+        if words
+        else BPE.train(size, lines=8192 if lines is None else lines, seed=seed or 0)
+    )
+    if out.suffix == ".json":
+        tokenizer.save(out)
+    else:
+        tokenizer.save_pretrained(out, context=CONTEXT)
 
 
 @app.command()
@@ -51,10 +75,22 @@ def encode(file: TokenizerFile) -> None:
     Words are separated by spaces or line ends, as `nt words` prints them.
     """
     from .tokens import load
+    from .tokens.spelling import read
 
-    tokenizer = load(file)
-    text = "".join(f"{word} " for word in sys.stdin.read().split())
-    print(*tokenizer.encode_text(text).tolist())
+    def packed() -> "Iterator[Words]":
+        before = 0
+        for text in _blocks():
+            spelled = text.split()
+            block = read("".join(f"{word} " for word in spelled), inside=False)
+            for place in block.malformed[:1].tolist():
+                wrong = spelled[place][:40]
+                raise InputError(f"word {before + place + 1} is not a Dyck word: {wrong!r}")
+            before += len(block.words)
+            yield block.words
+
+    for ids in load(file).encode_stream(packed()):
+        if len(ids):
+            print(*ids.tolist())
 
 
 @app.command()
@@ -66,23 +102,41 @@ def decode(file: TokenizerFile) -> None:
     import numpy as np
 
     from .tokens import load
+    from .tokens.spelling import read
 
     tokenizer = load(file)
-    try:
-        ids = np.array([int(number) for number in sys.stdin.read().split()], np.int64)
-    except ValueError as error:
-        raise InputError(f"ids are whole numbers: {error}") from None
-    except OverflowError:
-        raise InputError(f"only 0 to {tokenizer.size - 1} stand for text") from None
-    text = tokenizer.text(ids)
-    decoded = tokenizer.decode(ids)
-    # Words end with a space; what comes after the last one is not finished.
-    *whole, unfinished = text.split(" ")
-    sys.stdout.write("".join(f"{word}\n" for word in whole))
+    unfinished, words, malformed = "", 0, 0
+    for block in _blocks():
+        try:
+            ids = np.array([int(number) for number in block.split()], np.int64)
+        except (ValueError, OverflowError):
+            raise InputError(f"ids are whole numbers from 0 to {tokenizer.size - 1}") from None
+        text = unfinished + tokenizer.text(ids)
+        decoded = read(text, inside=False)
+        unfinished = decoded.tail
+        words += len(decoded.words)
+        malformed += len(decoded.malformed)
+        sys.stdout.write(text[: len(text) - len(unfinished)].replace(" ", "\n"))
     if unfinished:
         print(f"unfinished: {unfinished}", file=sys.stderr)
-    if len(decoded.malformed):
-        print(f"malformed: {len(decoded.malformed)} of {len(whole)} words", file=sys.stderr)
+    if malformed:
+        print(f"malformed: {malformed} of {words} words", file=sys.stderr)
+
+
+def _blocks() -> Iterator[str]:
+    """Standard input in pieces of about a megabyte, none of them ending inside a word or number."""
+    if sys.stdin is None:
+        raise InputError("standard input is closed")
+    sys.stdin.reconfigure(errors="replace")  # type: ignore[union-attr]
+    rest = ""
+    while piece := sys.stdin.read(1 << 20):
+        place = max(piece.rfind(" "), piece.rfind("\n"))
+        if place < 0:
+            rest += piece
+            continue
+        yield rest + piece[:place]
+        rest = piece[place:]
+    yield rest
 
 
 @app.command()
@@ -109,7 +163,8 @@ def show(
         from .files import write_whole
 
         write_whole(svg, svg_picture(tokens, first))
-        return
+        if not as_json:
+            return
     sample = words(TRAINED_TO // 10, TRAINED_TO // 10 + 10**6)
     ids = tokenizer.encode(sample)
     characters = sum(len(tokenizer.vocabulary[i]) for i in ids.tolist())
@@ -122,15 +177,16 @@ def show(
         "record": tokenizer.record,
     }
     if as_json:
-        print(json.dumps(figures | {"vocabulary": tokenizer.vocabulary}))
+        merges = tokenizer.merges if isinstance(tokenizer, BPE) else []
+        print(json.dumps(figures | {"vocabulary": tokenizer.vocabulary, "merges": merges}))
         return
     print(
         f"{tokenizer.size} tokens ({figures['kind']}), mask token {tokenizer.mask_id}\n"
         f"{figures['words_per_token']:.3f} words and {figures['characters_per_token']:.2f}"
         " characters a token, over 1e6 integers from 1e10\n"
     )
-    if isinstance(tokenizer, BPE):
-        print("first merges:")
+    if isinstance(tokenizer, BPE) and tokenizer.merges:
+        print("first merges (--json has all):")
         for new, (a, b) in list(enumerate(tokenizer.merges, start=3))[:12]:
             left, right = _visible(tokenizer.vocabulary[a]), _visible(tokenizer.vocabulary[b])
             print(f"  {new:5}  {left} + {right}")

@@ -17,8 +17,8 @@ SUFFIXES = (".txt", ".npy", ".npz")
 
 
 def lines(words: Words) -> bytes:
-    """The words as ASCII digits, one a line."""
-    text = np.empty(2 * int(np.bitwise_count(words).sum(dtype=np.int64)) + len(words), np.uint8)
+    """The words as ASCII digits, one a line; 0 is the empty word."""
+    text = np.empty(_length(words), np.uint8)
     _spell(words, text)
     return text.tobytes()
 
@@ -53,13 +53,28 @@ def _write_array(file: IO[bytes], length: int, pieces: Iterator[Words]) -> None:
 
 
 @kernel
+def _digits(word: Any) -> int:
+    """Binary digits of any number: whatever is spelled here need not be a Dyck word."""
+    digits = 0
+    while word:
+        word >>= np.uint64(1)
+        digits += 1
+    return digits
+
+
+@kernel
+def _length(words: Any) -> int:
+    length = len(words)
+    for word in words:
+        length += _digits(word)
+    return length
+
+
+@kernel
 def _spell(words: Any, text: NDArray[np.uint8]) -> None:
     size = 0
     for word in words:
-        length = 0
-        while word >> np.uint64(length) > 1:
-            length += 1
-        for place in range(length, -1, -1):
+        for place in range(_digits(word) - 1, -1, -1):
             text[size] = 48 + ((word >> np.uint64(place)) & np.uint64(1))
             size += 1
         text[size] = 10

@@ -45,7 +45,7 @@ _START = 0  # the state before any text
 _WORD_BITS = 9  # the tables know up to 2^9 - 1 words, which is all but one in thousands
 _DIGITS = 18  # of at most so many digits
 _RARE = 1 << 31  # marks a step over any other word
-MOST_TOKENS = 4096  # stability is a matrix of all pairs
+_MOST = 4096  # tokens; stability is a matrix of all pairs
 _LONGEST = 255  # letters a token
 
 _PIECE = 1 << 16  # words encoded at once: what is noted about them stays in the cache
@@ -278,7 +278,7 @@ def _encode_letters(letters: Any, tables: Any) -> Any:
 def _cached_tables(vocabulary: list[str], merges: list[tuple[int, int]]) -> Tables:
     """The tables from the user's cache; if they are not there, or damaged, made and put there."""
     key = hashlib.sha256(json.dumps([_VERSION, vocabulary, merges]).encode()).hexdigest()
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "arithmetext"
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "arithmetext"
     path = folder / f"encoder-{key[:32]}.npz"
     try:
         with np.load(path) as arrays:
@@ -292,9 +292,14 @@ def _cached_tables(vocabulary: list[str], merges: list[tuple[int, int]]) -> Tabl
     return tables
 
 
+def fits(vocabulary: list[str]) -> bool:
+    """Whether the tables can hold it."""
+    return len(vocabulary) <= _MOST and max(map(len, vocabulary)) <= _LONGEST
+
+
 def _make_tables(vocabulary: list[str], merges: list[tuple[int, int]]) -> Tables:
-    if len(vocabulary) > MOST_TOKENS or max(map(len, vocabulary)) > _LONGEST:
-        raise InputError(f"the encoder takes {MOST_TOKENS} tokens of {_LONGEST} characters at most")
+    if not fits(vocabulary):
+        raise InputError(f"the encoder takes {_MOST} tokens of {_LONGEST} characters at most")
     step, last = automaton(vocabulary, stable_pairs(vocabulary, merges))
     lengths = np.array([len(token) for token in vocabulary], np.uint64)
     moves = (3 * step.astype(np.uint64) << _U(16) | last.astype(np.uint64)).ravel()
@@ -303,6 +308,8 @@ def _make_tables(vocabulary: list[str], merges: list[tuple[int, int]]) -> Tables
     numbers[common] = np.arange(1, len(common) + 1)
 
     after_space = int(step[:, 0].max()) + 1
+    if after_space > 1 << 16:
+        raise InputError(f"{after_space} states after a space are more than the encoder can number")
     width = max(int(lengths.max()), _DIGITS + 1)  # the offsets, also those inside a word
     states = np.zeros((after_space, 1 << _WORD_BITS), np.uint16)
     rows = np.zeros((after_space, 1 << _WORD_BITS), np.uint32)

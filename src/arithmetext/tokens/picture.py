@@ -1,5 +1,6 @@
 """How a stretch of integers is cut into tokens, as text and as SVG, as in the paper's figure."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from html import escape
 
@@ -31,7 +32,9 @@ def text_picture(tokens: Sequence[str], first: int, width: int = 100) -> str:
     lines = []
     begin = 0
     while begin < len(cells) - 1:
-        end = max((b for b in breaks if begin < b <= begin + width), default=len(cells) - 1)
+        # The last break within the width; a token wider than that has a line of its own.
+        place = bisect_right(breaks, begin + width) - 1
+        end = breaks[place] if breaks[place] > begin else breaks[place + 1]
         lines += ["".join(labels[begin:end]).rstrip(), "".join(cells[begin : end + 1]), ""]
         begin = end
     return "\n".join(lines[:-1])

@@ -25,14 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from ..files import write_whole
+from ..files import make_folder, write_whole
 from ..text.census import census
 from ..text.histograms import Table, ranks_of
 from ..text.ranges import over_ranges
 from ..text.sieve import Words
 from ..text.splits import Range, splits
 from ..trees import pack, unpack
-from .encoder import MOST_TOKENS, Encoder
+from .encoder import Encoder, fits
 from .spelling import ALPHABET, Decoded, Ids, letters, read, spell
 from .training import FIRST, LINE, Merge, check_size, replay, sample_lines, train_bpe
 
@@ -86,6 +86,7 @@ class Tokenizer(ABC):
 
     def text(self, ids: NDArray[np.integer[Any]]) -> str:
         """The text that tokens spell."""
+        ids = np.asarray(ids)
         wrong = (ids < 0) | (ids >= self.size)
         if wrong.any():
             place = int(np.argmax(wrong))
@@ -106,9 +107,10 @@ class Tokenizer(ABC):
     def save_pretrained(self, folder: Path, *, context: int) -> None:
         """Write what `transformers.AutoTokenizer.from_pretrained` needs to give the same ids.
 
-        Without the configuration, version 5 takes another class, which gives others. `context` is
-        how many tokens the model reads.
+        Beside the configuration of a model, a `tokenizer.json` alone is read as that model's own
+        kind of tokenizer, which gives other ids. `context` is how many tokens the model reads.
         """
+        make_folder(folder)
         configuration = {
             "tokenizer_class": "PreTrainedTokenizerFast",
             "mask_token": MASK,
@@ -186,19 +188,26 @@ class BPE(Tokenizer):
         return cls(train_bpe([spell(window) for window in windows], size), record)
 
     def encode(self, words: Words, *, threads: int | None = None) -> Ids:
-        if self.size > MOST_TOKENS:
-            return self.encode_text(spell(words))
+        if self._encoder is None:
+            return self.encode_text(spell(np.asarray(words, np.uint64)))
         return self._encoder.encode(words, threads=threads)
 
     @cached_property
-    def _encoder(self) -> Encoder:
-        return Encoder(self.vocabulary, self.merges)
+    def _encoder(self) -> Encoder | None:
+        """The fast way, unless there are too many tokens, or too long ones, for its tables."""
+        return Encoder(self.vocabulary, self.merges) if fits(self.vocabulary) else None
 
     def encode_stream(self, stream: Iterable[Words]) -> Iterator[Ids]:
+        if self._encoder is None:
+            raise InputError(
+                f"a vocabulary of {self.size} tokens, the longest of"
+                f" {max(map(len, self.vocabulary))} characters, encodes no streams:"
+                " its tables would be too large"
+            )
         return self._encoder.encode_stream(stream)
 
     def encode_text(self, text: str) -> Ids:
-        if self.size > MOST_TOKENS:
+        if self._encoder is None:
             return replay(letters(text), np.array(self.merges, np.int64).reshape(-1, 2)).copy()
         return self._encoder.encode_text(text)
 
@@ -227,6 +236,8 @@ class WordTokens(Tokenizer):
         return cls(words[: size - FIRST], {"census": x})
 
     def encode(self, words: Words, *, threads: int | None = None) -> Ids:
+        words = np.asarray(words, np.uint64)
+
         def job(begin: int, end: int) -> Ids:
             return self._encode_piece(words[begin:end])
 
@@ -239,9 +250,12 @@ class WordTokens(Tokenizer):
     def _encode_piece(self, words: Words) -> Ids:
         ranks = self._ranks[words]
         spelled = ranks == 0
-        lengths = np.where(spelled, 2 * np.bitwise_count(words).astype(np.int64) + 1, 1)
+        characters = letters(spell(words[spelled]))
+        lengths = np.ones(len(words), np.int64)
+        # A spelled word ends with its space: the distances between the spaces are the lengths.
+        lengths[spelled] = np.diff(np.flatnonzero(characters == 0), prepend=-1)
         ids = np.repeat((ranks + (FIRST - 1)).astype(np.uint16), lengths)
-        ids[np.repeat(spelled, lengths)] = letters(spell(words[spelled]))
+        ids[np.repeat(spelled, lengths)] = characters
         return ids
 
     def encode_text(self, text: str) -> Ids:
@@ -268,14 +282,14 @@ def load(path: Path) -> Tokenizer:
     with what was read: no setting that changes the ids goes unnoticed.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise InputError(f"{path} is not a tokenizer.json: {error}") from None
+    except (ValueError, RecursionError):
+        raise InputError(f"{path} is not a tokenizer.json: it is not JSON") from None
     try:
         model = content["model"]
-        vocab, record = dict(model["vocab"]), model.pop(_RECORD, None)
+        vocab, record = {**model["vocab"]}, model.pop(_RECORD, None)
         tokens = {number: token for token, number in vocab.items()}
         merges = [(vocab[a], vocab[b]) for a, b in model["merges"]]
     except (AttributeError, KeyError, TypeError, ValueError):
@@ -291,7 +305,7 @@ def load(path: Path) -> Tokenizer:
     tokenizer: Tokenizer
     if model.get("ignore_merges"):
         for number, token in enumerate(vocabulary[FIRST:], start=FIRST):
-            if not re.fullmatch("1[01]{0,63} ", token):
+            if not re.fullmatch("[01]+ ", token) or not read(token, inside=False).words.all():
                 raise InputError(f"{path}: token {number}, {token!r}, is not a word and a space")
         tokenizer = WordTokens([pack(token[:-1]) for token in vocabulary[FIRST:]], record)
     else:

@@ -38,12 +38,17 @@ LARGEST = 2**16 - 1
 _Counts = NDArray[np.int64]
 
 
+MOST_LINES = 10**6  # about a gigabyte of text
+
+
 def sample_lines(ranges: Sequence[Range], lines: int, seed: int) -> Words:
     """Training lines, a row each, that begin anywhere in the ranges with equal probability."""
     room = np.array([max(0, hi - lo - LINE + 1) for lo, hi in ranges])
     ends = np.cumsum(room)
     if lines < 1 or not room.any():
         raise InputError(f"no training text: {lines} lines of {LINE} words from {list(ranges)}")
+    if lines > MOST_LINES:
+        raise InputError(f"{lines} lines are too many to keep in memory: at most {MOST_LINES}")
     places = np.random.default_rng(seed).integers(ends[-1], size=lines)
     which = np.searchsorted(ends, places, side="right")
     begins = places + (np.array([lo for lo, _ in ranges]) - ends + room)[which]
