@@ -173,7 +173,7 @@ def test_importing_is_light() -> None:
         ("ranks 1e6", "230 words"),
         ("entropy 2 1e5 --longest 2", " 2         99,999 "),
         ("compression 1e6 5000", "xz ranks"),
-        ("reversal 2 1e5", "Only above `turned`"),
+        ("reversal 2 1e5", "Above the floor the text is oriented"),
         ("walk 10 2 1e5", "9,592 occurrences"),
     ],
 )

@@ -113,15 +113,13 @@ def reversal(
     words: Annotated[
         int, typer.Option(parser=at_least(2), metavar="K", help="Words in a block.")
     ] = 2,
-    seed: Annotated[
-        int, typer.Option(parser=at_least(0), metavar="K", help="Of the controls.")
-    ] = 0,
+    seed: Annotated[int, typer.Option(parser=at_least(0), metavar="K", help="Of the floor.")] = 0,
     cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
     """Is the text oriented? Blocks of words against the same blocks read backwards.
 
-    `turned` is the floor: the same blocks, each turned round or not by the toss of a coin.
+    The floor is what chance makes of as many blocks, each turned round or not by a coin.
     """
     from .text.order import orientation
 
@@ -129,12 +127,13 @@ def reversal(
     if as_json:
         print(json.dumps(asdict(found)))
         return
-    print(f"{found.blocks:,} blocks of {found.k} words, seed {seed}\n")
-    print(f"{'':10} {'distinct':>10} {'divergence':>12} {'one-way':>9}")
-    for name in ("text", "turned", "shuffled"):
-        row = getattr(found, name)
-        print(f"{name:10} {row.distinct:10,} {row.divergence:12.3e} {row.one_way:9.2%}")
-    print("\nOnly above `turned` is the text oriented.")
+    print(
+        f"{found.blocks:,} blocks of {found.k} words, {found.text.distinct:,} of them distinct,"
+        f" {found.text.one_way:.2%} never reversed\n"
+        f"divergence {found.text.divergence:.4g} bits, floor {found.floor:.4g} ±"
+        f" {found.spread:.1g} (seed {seed})\n"
+        "Above the floor the text is oriented; below it, count more: the floor is somewhat high."
+    )
 
 
 @app.command()

@@ -96,7 +96,7 @@ def verdicts(data: dict[str, Any]) -> list[Verdict]:
                 f" {min(after):.2f}–{max(after):.2f} ({superdiffusive} of {len(bends)} words above"
                 f" 1.2; n = {short(data['count'])})",
                 agrees=crosses,
-                why="" if crosses else "the crossover is the drift of the density, not memory",
+                why="" if crosses else "the density hardly drifts here; see docs/log.md",
             )
         )
     return found

@@ -19,9 +19,10 @@ from .ranges import over_ranges, spans
 from .sieve import Words, check_range, piece_size
 from .statistics import CACHED, row_entropies
 
-# What has to stand in memory as a whole (a walk, a text to be shuffled or compressed) ends here.
+# What has to stand in memory as a whole (a walk, a text to be compressed) ends here.
 LONGEST = 10**8
 
+_TOSSES = 20  # of a coin for every block, to know the floor and its spread
 _XZ = 9 | lzma.PRESET_EXTREME
 
 _U = np.uint64
@@ -221,18 +222,19 @@ class Asymmetry:
 
 @dataclass(frozen=True)
 class Orientation:
-    """The asymmetry of blocks of k words, and what chance alone makes of a text of this length.
+    """The asymmetry of blocks of k words, and what chance alone makes of as many.
 
-    `shuffled` has the same words in random order, and so other blocks than the text. `turned` has
-    the blocks of the text, each occurrence turned round or not by the toss of a coin: the floor
-    for a text that is the same in both directions. Only above it is the text oriented.
+    `floor` is the mean divergence, and `spread` its standard deviation, of the same blocks with
+    each occurrence turned round or not by the toss of a coin. Above the floor a text is oriented.
+    Below it nothing follows: words of consecutive integers depend on each other, and frequent
+    blocks are spread more evenly than tosses would be, so the floor is somewhat too high.
     """
 
     k: int
     blocks: int
     text: Asymmetry
-    shuffled: Asymmetry
-    turned: Asymmetry
+    floor: float
+    spread: float
 
 
 def orientation(
@@ -245,22 +247,18 @@ def orientation(
     cluster: str | None = None,
 ) -> Orientation:
     """Compare the blocks of k words within lo ≤ n < hi with their reversals."""
-    check_length(lo, hi)
     words = _vocabulary(lo, hi, k, threads, cluster)
     table = _count_blocks(words, lo, hi, k, threads, cluster)
     forward, backward, palindromes = _pairs(table, k, len(words))
-    rng = np.random.default_rng(seed)
-    tossed = rng.binomial(forward + backward, 0.5)
-    ranks = _text(words, lo, hi, threads, cluster)
-    rng.shuffle(ranks)
+    both = forward + backward
     blocks = hi - lo - k + 1
-    return Orientation(
-        k,
-        blocks,
-        _asymmetry(blocks, forward, backward, palindromes),
-        _asymmetry(blocks, *_pairs(_table_of_blocks(ranks, k, len(words)), k, len(words))),
-        _asymmetry(blocks, tossed, forward + backward - tossed, palindromes),
-    )
+    rng = np.random.default_rng(seed)
+    floors = [
+        _asymmetry(blocks, tossed, both - tossed, palindromes).divergence
+        for tossed in (rng.binomial(both, 0.5) for _ in range(_TOSSES))
+    ]
+    text = _asymmetry(blocks, forward, backward, palindromes)
+    return Orientation(k, blocks, text, float(np.mean(floors)), float(np.std(floors, ddof=1)))
 
 
 def _pairs(table: Table, k: int, words: int) -> tuple[Counts, Counts, int]:
