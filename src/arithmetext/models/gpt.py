@@ -1,0 +1,196 @@
+"""The GPT-2 of the paper, on one page, and the variant of it that learns faster.
+
+    x⁰ = tokens + positions
+    y  = x + attention(norm(x))         for each of the layers
+    x  = y + 4d-wide tanh-GELU(norm(y))
+    logits = norm(x) · tokensᵀ
+
+Next-token prediction is causal: a position sees itself and what comes before it. For masked
+modelling every position sees all. With `positions="rotary"` nothing is added to the tokens; queries
+and keys are turned by angles that grow with their positions instead, so that a score depends on
+distance.
+
+What happens inside passes through named places, `Hook`s, that do nothing by themselves: on the
+residual stream `blocks.3.residual_before`, `residual_between`, `residual_after`, in the attention
+`blocks.3.attention.queries`, `keys`, `values`, `pattern`, `mixed`. `watching` collects what passes;
+a forward hook that returns a tensor replaces it.
+"""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..errors import InputError
+
+HEAD = 64  # the width of a head
+TURNS = 10_000.0  # pairs of a head turn by 1 to nearly 1/10,000 of a radian a position
+
+
+@dataclass(frozen=True, kw_only=True)
+class GPTConfig:
+    """The shape of a model; ρ in the paper stands for 12ρ layers of 12ρ heads."""
+
+    layers: int = 12
+    heads: int = 12
+    context: int = 1024  # L, the most tokens it reads
+    positions: Literal["learned", "rotary"] = "learned"
+
+    @property
+    def width(self) -> int:
+        return self.heads * HEAD
+
+
+class Hook(nn.Identity):
+    """A place where something passes."""
+
+
+class Attention(nn.Module):
+    def __init__(self, config: GPTConfig, *, causal: bool) -> None:
+        super().__init__()
+        self.heads, self.causal = config.heads, causal
+        self.qkv = nn.Linear(config.width, 3 * config.width)
+        self.out = nn.Linear(config.width, config.width)
+        self.queries, self.keys, self.values = Hook(), Hook(), Hook()
+        self.pattern, self.mixed = Hook(), Hook()
+
+    def forward(self, x: Tensor, turns: Tensor | None) -> Tensor:
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, HEAD)).permute(2, 0, 3, 1, 4)
+        if turns is not None:
+            q, k = turned(q, turns), turned(k, turns)
+        q, k, v = self.queries(q), self.keys(k), self.values(v)
+        if self.pattern._forward_hooks:  # someone looks: the fused kernel does not show it
+            mixed = self.pattern(self.attend(q, k)) @ v
+        else:
+            mixed = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        out: Tensor = self.out(self.mixed(mixed.transpose(1, 2).flatten(2)))
+        return out
+
+    def attend(self, q: Tensor, k: Tensor) -> Tensor:
+        """How much each position takes from each: rows that sum to one."""
+        scores = q @ k.mT / math.sqrt(HEAD)
+        if self.causal:
+            later = torch.ones_like(scores[0, 0], dtype=torch.bool).triu(1)
+            scores = scores.masked_fill(later, -math.inf)
+        return scores.softmax(-1)
+
+
+class Block(nn.Module):
+    def __init__(self, config: GPTConfig, *, causal: bool) -> None:
+        super().__init__()
+        self.attention_norm, self.mlp_norm = nn.LayerNorm(config.width), nn.LayerNorm(config.width)
+        self.attention = Attention(config, causal=causal)
+        self.widen = nn.Linear(config.width, 4 * config.width)
+        self.narrow = nn.Linear(4 * config.width, config.width)
+        self.residual_before, self.residual_between, self.residual_after = Hook(), Hook(), Hook()
+
+    def forward(self, x: Tensor, turns: Tensor | None) -> Tensor:
+        x = self.residual_before(x)
+        x = self.residual_between(x + self.attention(self.attention_norm(x), turns))
+        wide = gelu(self.widen(self.mlp_norm(x)))
+        after: Tensor = self.residual_after(x + self.narrow(wide))
+        return after
+
+
+class GPT(nn.Module):
+    """`vocabulary` counts the ids it reads and predicts: D, and one more with [MASK]."""
+
+    def __init__(self, config: GPTConfig, *, vocabulary: int, causal: bool) -> None:
+        super().__init__()
+        self.config, self.vocabulary, self.causal = config, vocabulary, causal
+        self.tokens = nn.Embedding(vocabulary, config.width)
+        learned = config.positions == "learned"
+        self.positions = nn.Embedding(config.context, config.width) if learned else None
+        self.turns: Tensor | None
+        self.register_buffer("turns", None if learned else angles(config.context), persistent=False)
+        blocks = [Block(config, causal=causal) for _ in range(config.layers)]
+        self.blocks = nn.ModuleList(blocks)
+        self.norm = nn.LayerNorm(config.width)
+        self.apply(initialise)
+        for block in blocks:  # 2·layers terms add up on the residual stream
+            for last in block.attention.out, block.narrow:
+                nn.init.normal_(last.weight, std=0.02 / math.sqrt(2 * config.layers))
+
+    def forward(self, ids: Tensor, chosen: Tensor | None = None) -> Tensor:
+        """The logits at every position, or at the `chosen` ones of each row alone."""
+        if ids.shape[1] > self.config.context:
+            raise InputError(
+                f"{ids.shape[1]} tokens are more than the {self.config.context} it reads"
+            )
+        x = self.tokens(ids)
+        if self.positions is not None:
+            x = x + self.positions.weight[: ids.shape[1]]
+        if torch.is_autocast_enabled(x.device.type):  # half the traffic on the residual stream
+            x = x.to(torch.get_autocast_dtype(x.device.type))
+        turns = None if self.turns is None else self.turns[: ids.shape[1]]
+        for block in self.blocks:
+            x = block(x, turns)
+        if chosen is not None:
+            x = x.gather(1, chosen[..., None].expand(-1, -1, x.shape[-1]))
+        return F.linear(self.norm(x), self.tokens.weight)
+
+    def operations(self, length: int) -> int:
+        """Floating-point operations to train on one token, counted as 6N + 12·layers·d·L."""
+        size = sum(p.numel() for p in self.parameters())
+        return 6 * size + 12 * self.config.layers * self.config.width * length
+
+
+def gelu(x: Tensor) -> Tensor:
+    """The tanh GELU; compiled as the logistic function that it is, which takes less time."""
+    if torch.compiler.is_compiling():
+        return x * torch.sigmoid(math.sqrt(8 / math.pi) * (x + 0.044715 * x * x * x))
+    return F.gelu(x, approximate="tanh")
+
+
+def initialise(module: nn.Module) -> None:
+    if isinstance(module, nn.Linear | nn.Embedding):
+        nn.init.normal_(module.weight, std=0.02)
+    if isinstance(module, nn.Linear):
+        nn.init.zeros_(module.bias)
+
+
+def angles(context: int) -> Tensor:
+    """Cosines and sines by which each pair of a head turns at each position: [context, 2, HEAD]."""
+    pairs = 1 / TURNS ** (torch.arange(0, HEAD, 2) / HEAD)
+    angle = torch.outer(torch.arange(context).float(), pairs).repeat(1, 2)
+    return torch.stack([angle.cos(), angle.sin()], 1)
+
+
+def turned(x: Tensor, turns: Tensor) -> Tensor:
+    """Turn the pairs (i, i + HEAD/2) of every head."""
+    cosines, sines = turns.to(x.dtype).unbind(1)
+    first, second = x.chunk(2, -1)
+    return x * cosines + torch.cat([-second, first], -1) * sines
+
+
+@contextmanager
+def watching(model: nn.Module, *names: str) -> Iterator[dict[str, Tensor]]:
+    """Collect what passes the hooks of these names while the block runs; * stands for anything.
+
+    >>> with watching(model, "blocks.*.attention.pattern") as seen:  # doctest: +SKIP
+    ...     model(ids)
+    """
+    hooks = {name: module for name, module in model.named_modules() if isinstance(module, Hook)}
+    for wanted in names:
+        if not any(fnmatch(name, wanted) for name in hooks):
+            raise InputError(f"no hook {wanted!r}; there are: {', '.join(hooks)}")
+    seen: dict[str, Tensor] = {}
+    handles = []
+    for name, hook in hooks.items():
+        if any(fnmatch(name, wanted) for wanted in names):
+
+            def keep(_: Any, __: Any, passed: Tensor, name: str = name) -> None:
+                seen[name] = passed.detach()
+
+            handles.append(hook.register_forward_hook(keep))
+    try:
+        yield seen
+    finally:
+        for handle in handles:
+            handle.remove()
