@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -119,7 +119,118 @@ def encode() -> dict[str, Any]:
     )
 
 
-SUBJECTS = {"sieve": sieve, "encode": encode}
+def train() -> dict[str, Any]:
+    """Steps of training against Hugging Face's GPT-2 in a plain loop, same shape and batches.
+
+    On a card the paper's model with half a million tokens a step, elsewhere that of `ntp-laptop`.
+    """
+    from importlib.util import find_spec
+
+    from .training.config import changed
+    from .training.devices import world
+    from .training.loop import Run
+    from .training.recipes import recipe
+    from .training.stream import Share
+
+    waited, worked = 0.0, 0.0
+
+    def ours(run: Run, parts: Iterator[Any]) -> float:
+        nonlocal waited, worked
+        start = time.perf_counter()
+        rows = [run.step(i, parts) for i in range(steps)]
+        rows[-1].seconds()  # waits for its end
+        seconds = time.perf_counter() - start
+        waited, worked = waited + sum(row.waited for row in rows), worked + seconds
+        return seconds
+
+    with world() as here:
+        card = here.device.type == "cuda"
+        steps = 4 if card else 8
+        settings = ["model.positions=learned", "training.steps=1e6"]
+        config = changed(recipe("ntp-paper" if card else "ntp-laptop"), settings)
+        tokenizer = config.tokens.tokenizer(config.text, config.n)
+        parts = Share(config, tokenizer, here.rank, here.size).parts(0)
+        runs: Runs = {"ours": {}}
+        for optimizer, name in {"adamw": "AdamW", "muon": "Muon"}.items():
+            run = Run(changed(config, [f"training.optimizer={optimizer}"]), here)
+            ours(run, parts)  # compiles
+            runs["ours"][name] = partial(ours, run, parts)
+        if find_spec("transformers"):
+            kinds = {"Hugging Face GPT-2": False} | ({"the same, compiled": True} if card else {})
+            for peer, compiled in kinds.items():
+                runs[peer] = {
+                    "AdamW": _hugging_face_loop(run, next(parts), steps, compiled=compiled)
+                }
+        waited = worked = 0.0
+        report = _report(
+            runs,
+            dict.fromkeys(runs["ours"], steps * config.training.batch),
+            per=1e3,
+            rounds=3 if card else ROUNDS,
+            unit="thousand tokens a second",
+            conditions={
+                "device": here.name,
+                "model": f"{config.model.layers} layers of {config.model.heads} heads,"
+                f" L = {config.model.context}, D = {config.tokens.size},"
+                f" {'bfloat16' if here.bf16 else 'float32'}",
+                "batch": f"{config.training.batch} tokens, {run.micro} windows at once",
+                "not in the figures": "compiling",
+            },
+        )
+        report["conditions"]["time spent waiting for text"] = f"{waited / worked:.2%}"
+        if here.peak is not None:
+            rate = report["ours"]["AdamW"] * 1e3
+            report["conditions"]["MFU"] = f"{rate * run.operations / here.peak:.1%} (AdamW)"
+        return report
+
+
+def _hugging_face_loop(run: Any, part: Any, steps: int, *, compiled: bool) -> Callable[[], float]:
+    """The loop of a tutorial: precision and batch of `run`, fused AdamW, clipping.
+
+    It reads the same text again and again, so nothing of ours is in its way.
+    """
+    from importlib import import_module
+
+    import torch
+
+    transformers: Any = import_module("transformers")
+    shape, here = run.config.model, run.here
+    transformers.logging.set_verbosity_error()
+    model = transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(
+            vocab_size=run.model.vocabulary,
+            n_positions=shape.context,
+            n_embd=shape.width,
+            n_layer=shape.layers,
+            n_head=shape.heads,
+            resid_pdrop=0.0,
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
+            use_cache=False,
+        )
+    ).to(here.device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+    forward = torch.compile(model, dynamic=False) if compiled else model
+    inputs = part.inputs.to(here.device)
+
+    def work() -> float:
+        start = time.perf_counter()
+        for _ in range(steps):
+            for _ in range(run.accumulation):
+                with here.precision():
+                    loss = forward(input_ids=inputs, labels=inputs).loss / run.accumulation
+                loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+        loss.item()
+        return time.perf_counter() - start
+
+    work()  # compiles
+    return work
+
+
+SUBJECTS = {"sieve": sieve, "encode": encode, "train": train}
 
 
 def _report(
@@ -128,20 +239,22 @@ def _report(
     *,
     unit: str,
     conditions: dict[str, Any],
+    per: float = 1e6,
+    rounds: int = ROUNDS,
 ) -> dict[str, Any]:
-    """Run everything in turn, several times; millions a second, and ratios to the peers."""
+    """Run everything in turn, several times; so many of `per` a second, and ratios to the peers."""
     best: dict[tuple[str, str], float] = {}
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for who, cases in runs.items():
             for case, run in cases.items():
                 best[who, case] = min(run(), best.get((who, case), float("inf")))
     rates = {
-        who: {case: round(counts[case] / best[who, case] / 1e6, 3) for case in cases}
+        who: {case: round(counts[case] / best[who, case] / per, 3) for case in cases}
         for who, cases in runs.items()
     }
     ours = rates.pop("ours")
     return {
-        "conditions": {"machine": _machine(), "best of": ROUNDS} | conditions,
+        "conditions": {"machine": _machine(), "best of": rounds} | conditions,
         "unit": unit,
         "ours": ours,
         "peers": rates,

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from . import __version__, cli_stats, cli_tokenizer, trees
+from . import __version__, cli_stats, cli_tokenizer, cli_train, trees
 from .cli_options import AsJson, Cluster, Timeout, at_least, parse_range
 from .errors import InputError
 from .integers import parse_integer
@@ -26,6 +26,8 @@ app = typer.Typer(
 Numbers = Annotated[list[str], typer.Argument(metavar="N...", help="Integers, 1 or larger.")]
 app.add_typer(cli_stats.app, name="stats")
 app.add_typer(cli_tokenizer.app, name="tokenizer")
+app.command()(cli_train.train)
+app.command()(cli_train.recipes)
 
 
 def main() -> NoReturn:
@@ -200,7 +202,9 @@ def find(
 
 @app.command()
 def bench(
-    subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="sieve or encode")] = "sieve",
+    subject: Annotated[
+        str, typer.Argument(metavar="SUBJECT", help="sieve, encode or train")
+    ] = "sieve",
     as_json: AsJson = False,
 ) -> None:
     """Measure speed, side by side with the peers that are installed."""

@@ -1,0 +1,1 @@
+"""Training: a configuration goes in, a folder with the trained model and all about it comes out."""

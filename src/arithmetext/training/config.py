@@ -1,0 +1,196 @@
+"""What a run is: everything that decides the weights it ends with.
+
+A configuration is made by a recipe, changed field by field with `changed`, and kept as
+`config.json`. A field that does not exist is an error, never ignored.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from difflib import get_close_matches
+from math import isfinite
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from ..errors import InputError
+from ..integers import parse_integer
+from ..models.gpt import GPTConfig
+from ..text.splits import Splits, splits
+from ..tokens import BPE, Tokenizer, WordTokens
+from ..tokens.tokenizer import TRAINED_TO
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokensConfig:
+    """Which tokens: `size` is D."""
+
+    kind: Literal["bpe", "words"] = "bpe"
+    size: int = 256
+
+    def tokenizer(self, text: Splits, n: int) -> Tokenizer:
+        """Train it on the training ranges (BPE) or count the words of 2..n (words)."""
+        if self.kind == "words":
+            return WordTokens.commonest(self.size, x=n)
+        return BPE.train(self.size, ranges=text.train)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """How to train. Batches are given in tokens, whatever the number of devices."""
+
+    steps: int
+    batch: int  # tokens a step
+    device_batch: int = 1 << 16  # the most tokens a device takes at once; the rest accumulates
+    optimizer: Literal["adamw", "muon"] = "adamw"
+    lr: float = 1e-3
+    warmup: int = 100  # steps of linear rise; a cosine to zero follows
+    weight_decay: float = 0.1
+    clip: float = 1.0  # the most that the norm of the gradient may be
+    interval: int = 100  # steps between validations; the paper calls it an epoch
+    validation: int = 1 << 18  # tokens, the same ones each time
+    patience: int = 6  # intervals without improvement that end the run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """One run."""
+
+    task: Literal["ntp", "mlm"]  # next-token prediction or masked language modelling
+    n: int = TRAINED_TO  # the text is that of 2..n
+    seed: int = 0
+    tokens: TokensConfig = field(default_factory=TokensConfig)
+    model: GPTConfig = field(default_factory=GPTConfig)
+    training: TrainingConfig
+
+    @property
+    def text(self) -> Splits:
+        return splits(self.n)
+
+    @property
+    def sequences(self) -> int:
+        """How many windows make a batch."""
+        return self.training.batch // self.model.context
+
+    def checked(self) -> "Config":
+        """Refuse what cannot be trained."""
+        at_least_one = {
+            "model.layers": self.model.layers,
+            "model.heads": self.model.heads,
+            "training.steps": self.training.steps,
+            "training.interval": self.training.interval,
+            "training.patience": self.training.patience,
+        }
+        for name, value in at_least_one.items():
+            if value < 1:
+                raise InputError(f"{name} must be 1 or more, not {value}")
+        if self.model.context < 2:
+            raise InputError(f"model.context must be 2 or more, not {self.model.context}")
+        for name in "batch", "device_batch", "validation":
+            tokens = getattr(self.training, name)
+            if tokens < self.model.context or tokens % self.model.context:
+                raise InputError(
+                    f"training.{name} must be a multiple of model.context ="
+                    f" {self.model.context} tokens, not {tokens}"
+                )
+        for name in "lr", "clip":
+            if not getattr(self.training, name) > 0:
+                raise InputError(f"training.{name} must be positive")
+        if self.training.weight_decay < 0 or self.training.warmup < 0 or self.seed < 0:
+            raise InputError("training.weight_decay, training.warmup and seed are 0 or more")
+        if self.seed >= 1 << 63:
+            raise InputError("seed must be below 2^63")
+        splits(self.n)
+        return self
+
+    def save(self, path: Path) -> None:
+        from ..files import write_whole
+
+        write_whole(path, json.dumps(asdict(self), indent=1) + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> "Config":
+        try:
+            return _build(cls, json.loads(path.read_text(encoding="utf-8")), "").checked()
+        except OSError as error:
+            raise InputError(f"cannot read {path}: {error.strerror}") from None
+        except (ValueError, TypeError, AttributeError) as error:
+            raise InputError(f"{path} is not the configuration of a run: {error}") from None
+
+
+def changed(config: Config, settings: Sequence[str]) -> Config:
+    """Change fields, each written as `training.lr=1e-3`."""
+    for setting in settings:
+        name, sign, value = setting.partition("=")
+        if not sign:
+            raise InputError(f"--set takes NAME=VALUE, such as training.lr=1e-3, not {setting!r}")
+        config = _set(config, name.strip().split("."), value.strip(), name.strip())
+    return config.checked()
+
+
+def differences(ours: Config, theirs: Config) -> list[str]:
+    """The fields in which two configurations differ, with both values."""
+
+    def flat(config: Any, prefix: str = "") -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for f in fields(config):
+            value = getattr(config, f.name)
+            inner = flat(value, f"{prefix}{f.name}.") if is_dataclass(value) else None
+            values |= inner if inner is not None else {prefix + f.name: value}
+        return values
+
+    a, b = flat(ours), flat(theirs)
+    return [f"{name} = {a[name]} and {b[name]}" for name in a if a[name] != b[name]]
+
+
+def _set(config: Any, path: list[str], value: str, name: str) -> Any:
+    known = get_type_hints(type(config))
+    first, *rest = path
+    if first not in known or is_dataclass(known[first]) != bool(rest):
+        raise InputError(f"no setting {name!r}{_nearest(name)}")
+    old = getattr(config, first)
+    new = _set(old, rest, value, name) if rest else _parse(known[first], value, name)
+    return replace(config, **{first: new})
+
+
+def _nearest(name: str) -> str:
+    names = settings()
+    close = get_close_matches(name, names, 1) or [n for n in names if n.endswith(f".{name}")]
+    return f"; did you mean {close[0]}?" if close else f"; there are: {', '.join(names)}"
+
+
+def settings() -> list[str]:
+    """The names of all fields, as `--set` takes them."""
+    names = []
+    for name, kind in get_type_hints(Config).items():
+        names += [f"{name}.{f.name}" for f in fields(kind)] if is_dataclass(kind) else [name]
+    return names
+
+
+def _parse(kind: Any, value: str, name: str) -> Any:
+    if get_origin(kind) is Literal:
+        if value not in get_args(kind):
+            raise InputError(f"{name} is one of {', '.join(get_args(kind))}, not {value!r}")
+        return value
+    if kind is int:
+        return parse_integer(value)
+    try:
+        number = float(value)
+    except ValueError:
+        number = float("nan")
+    if not isfinite(number):
+        raise InputError(f"{name} is a number, not {value!r}")
+    return number
+
+
+def _build(kind: type[T], values: dict[str, Any], prefix: str) -> T:
+    known = get_type_hints(kind)
+    for name in values:
+        if name not in known:
+            raise InputError(f"no setting {prefix + name!r}{_nearest(prefix + name)}")
+    given = {
+        name: _build(known[name], value, f"{prefix}{name}.") if is_dataclass(known[name]) else value
+        for name, value in values.items()
+    }
+    return kind(**given)

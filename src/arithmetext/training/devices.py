@@ -1,0 +1,121 @@
+"""The processes of a run and the device each of them has."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from platform import platform, python_version
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from .. import __version__
+
+# Dense bfloat16 operations a second, from the makers' data sheets.
+PEAKS = {
+    "H200": 989e12,
+    "H100": 989e12,
+    "H800": 989e12,
+    "GH200": 989e12,
+    "B200": 2250e12,
+    "A100": 312e12,
+    "A800": 312e12,
+    "L40S": 362e12,
+    "L4": 121e12,
+    "RTX 4090": 165e12,
+    "RTX 3090": 71e12,
+}
+
+
+@dataclass(frozen=True)
+class World:
+    """This process among those that train together."""
+
+    rank: int
+    size: int
+    device: torch.device
+
+    @property
+    def first(self) -> bool:
+        return self.rank == 0
+
+    @property
+    def bf16(self) -> bool:
+        return self.device.type == "cuda" and torch.cuda.is_bf16_supported(False)
+
+    def precision(self) -> AbstractContextManager[Any]:
+        """bfloat16 on cards that have it, float32 elsewhere."""
+        return torch.autocast("cuda", torch.bfloat16) if self.bf16 else nullcontext()
+
+    @property
+    def name(self) -> str:
+        return torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "cpu"
+
+    @property
+    def peak(self) -> float | None:
+        """Operations a second that the device's maker promises, if it is a known one."""
+        known = [rate for card, rate in PEAKS.items() if card in self.name.split("/")[0]]
+        return max(known) if known and self.bf16 else None
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Added up over all processes."""
+        if self.size > 1:
+            dist.all_reduce(values)
+        return values
+
+    def wait(self) -> None:
+        if self.size > 1:
+            dist.barrier()
+
+
+@contextmanager
+def world() -> Iterator[World]:
+    """Alone, or one of the processes that torchrun has started."""
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    cards = torch.cuda.is_available()
+    device = torch.device(f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if cards else "cpu")
+    if cards:
+        torch.cuda.set_device(device)
+        torch.set_float32_matmul_precision("high")
+    if size == 1:
+        yield World(0, 1, device)
+        return
+    dist.init_process_group("nccl" if cards else "gloo")
+    try:
+        yield World(dist.get_rank(), size, device)
+    finally:
+        dist.destroy_process_group()
+
+
+def environment(here: World) -> dict[str, Any]:
+    """What a run stood on: versions, commit, device."""
+    return {
+        "arithmetext": __version__,
+        "commit": _commit(),
+        "python": python_version(),
+        "torch": torch.__version__,
+        "platform": platform(),
+        "device": here.name,
+        "processes": here.size,
+        "threads": torch.get_num_threads(),
+        "precision": "bfloat16" if here.bf16 else "float32",
+    }
+
+
+def _commit() -> str | None:
+    """Of the source, if it is a checkout."""
+    try:
+        answer = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return answer.stdout.strip()

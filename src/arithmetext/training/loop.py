@@ -1,0 +1,342 @@
+"""Train a model, from its configuration to a folder that holds all about it.
+
+    config.json  environment.json  tokenizer.json  metrics.jsonl  checkpoints/  model/
+
+The same configuration gives the same weights, killed and resumed or not (on a CPU to the last bit).
+After every `interval` of steps, what the paper calls an epoch, the validation loss is taken and a
+checkpoint written; `model/` has the weights of the lowest, in the Hugging Face format.
+"""
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.parallel import DistributedDataParallel
+
+from ..errors import InputError
+from ..files import make_folder, write_whole
+from ..models.gpt import GPT
+from ..models.hugging_face import save_pretrained
+from ..tokens import Tokenizer, load
+from . import checkpoints
+from .checkpoints import State
+from .config import Config, differences
+from .devices import World, environment, world
+from .monitor import Monitor, read
+from .optimizers import learning_rate, make_optimizers
+from .stream import Batch, Share, chosen_of, shares
+
+Moment = Any  # seconds, or an event of a card
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a finished run came to."""
+
+    steps: int
+    seconds: float
+    stopped_early: bool
+    validation_loss: float  # nats a token
+    nats_per_word: float | None
+    accuracy: float  # share of tokens predicted right, the true ones before them given
+
+
+def train(
+    config: Config, folder: Path, *, resume: bool = False, tensorboard: bool = False
+) -> Outcome:
+    """Train, or go on training, in this folder."""
+    with world() as here, ThreadPoolExecutor(1) as aside:
+        known = _check(config.checked(), folder, here, resume=resume)
+        shares(config, here.size)
+        # The kernels that make the text compile while the model does.
+        reading = aside.submit(_share, config, folder, here, known=known)
+        run = Run(config, here)
+        if reading.done():
+            reading.result()  # what is wrong with the text is said before the model compiles
+        with _memory(config):
+            run.warm_up()
+        share = reading.result()
+        if here.first and not known:
+            _begin(config, folder, share.tokenizer, here)
+        here.wait()
+        state = checkpoints.restore(folder / "checkpoints", run.model, run.optimizers)
+        if not state.finished:
+            with _memory(config):
+                _train(run, share, state, folder, tensorboard=tensorboard)
+        here.wait()
+        [best] = (
+            row
+            for row in read(folder / "metrics.jsonl")
+            if row["step"] == state.best_step and "validation_loss" in row
+        )
+        return Outcome(
+            steps=state.step,
+            seconds=state.seconds,
+            stopped_early=state.step < config.training.steps,
+            validation_loss=best["validation_loss"],
+            nats_per_word=best["validation_nats_per_word"],
+            accuracy=best["validation_accuracy"],
+        )
+
+
+def _check(config: Config, folder: Path, here: World, *, resume: bool) -> bool:
+    """Does the folder hold this run already?"""
+    path = folder / "config.json"
+    known = path.exists()
+    if known and not resume:
+        raise InputError(f"{folder} holds a run already: --resume, or another --out")
+    for difference in differences(config, Config.load(path))[:1] if known else []:
+        raise InputError(f"{folder} holds a run with another setting: {difference} there")
+    if here.first:
+        make_folder(folder)
+    here.wait()  # none writes before all have looked
+    return known
+
+
+def _share(config: Config, folder: Path, here: World, *, known: bool) -> Share:
+    """The windows that this process reads; a new run makes its tokenizer."""
+    if known:
+        tokenizer = load(folder / "tokenizer.json")
+    else:
+        tokenizer = config.tokens.tokenizer(config.text, config.n)
+    return Share(config, tokenizer, here.rank, here.size)
+
+
+@contextmanager
+def _memory(config: Config) -> Iterator[None]:
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise InputError(
+            "the card has too little memory: lower training.device_batch"
+            f" (now {config.training.device_batch} tokens), the batch stays the same"
+        ) from None
+
+
+def _begin(config: Config, folder: Path, tokenizer: Tokenizer, here: World) -> None:
+    """Write what stands before the first step."""
+    tokenizer.save(folder / "tokenizer.json")
+    write_whole(folder / "environment.json", json.dumps(environment(here), indent=1) + "\n")
+    config.save(folder / "config.json")  # last: a folder with it is complete
+
+
+class Figures(NamedTuple):
+    """Of one step, over all processes."""
+
+    values: Tensor  # loss, words, norm of the gradient; on their way to the CPU
+    begun: Moment
+    ended: Moment  # by then the values are there
+    waited: float  # seconds, for text
+
+    def seconds(self) -> float:
+        """How long the step took; waits for its end."""
+        if isinstance(self.ended, float):
+            return self.ended - float(self.begun)
+        self.ended.synchronize()
+        return float(self.begun.elapsed_time(self.ended)) / 1000
+
+
+class Run:
+    """A model and its optimizers, on one of the devices that train it."""
+
+    def __init__(self, config: Config, here: World) -> None:
+        self.config, self.here = config, here
+        self.micro, self.accumulation = shares(config, here.size)
+        self.causal = config.task == "ntp"
+        vocabulary = config.tokens.size if self.causal else config.tokens.size + 1
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.seed)
+            model = GPT(config.model, vocabulary=vocabulary, causal=self.causal)
+        self.model = model.to(here.device)
+        self.optimizers = make_optimizers(self.model, config.training)
+        self.operations = self.model.operations(config.model.context)
+        self.loss: Callable[..., Tensor] = Loss(self.model)
+        self.hold: Callable[[], AbstractContextManager[Any]] = nullcontext
+        if self.compiles:
+            self.loss = torch.compile(self.loss, dynamic=False)
+        if here.size > 1:
+            self.loss = together = DistributedDataParallel(self.loss)
+            self.hold = together.no_sync  # gradients are averaged after the last part alone
+
+    @property
+    def compiles(self) -> bool:
+        """On cards it is worth its half minute; a CPU may have no compiler."""
+        return self.here.device.type == "cuda"
+
+    def warm_up(self) -> None:
+        """Compile, on a batch of nothing."""
+        if self.compiles:
+            length = self.config.model.context
+            targets = length if self.causal else chosen_of(length)
+
+            def zeros(count: int) -> Tensor:  # none of them shared: that would be compiled in
+                return torch.zeros((self.micro, count), dtype=torch.int64, device=self.here.device)
+
+            chosen = None if self.causal else zeros(targets)
+            self._gradients(Batch(zeros(length), zeros(targets), chosen, 0))
+            self.model.zero_grad()
+
+    def step(self, i: int, parts: Iterator[Batch]) -> Figures:
+        """One step of the optimizers; what comes back is not waited for."""
+        begun = self._moment()
+        loss = torch.zeros((), device=self.here.device)
+        words, waited = 0, 0.0
+        for a in range(self.accumulation):
+            asked = time.perf_counter()
+            part = next(parts)
+            waited += time.perf_counter() - asked
+            words += part.words
+            with nullcontext() if a == self.accumulation - 1 else self.hold():
+                loss += self._gradients(part.to(self.here.device))
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.config.training.clip)
+        rate = learning_rate(i, self.config.training)
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            optimizer.step()
+            optimizer.zero_grad()
+        sums = self.here.sum(torch.stack([loss / self.here.size, torch.full_like(loss, words)]))
+        values = torch.cat([sums, norm[None]]).to("cpu", non_blocking=True)
+        return Figures(values, begun, self._moment(), waited)
+
+    def _moment(self) -> Moment:
+        """Now; on a card, when it has done all that it was given."""
+        if self.here.device.type != "cuda":
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        return torch.cuda.current_stream().record_event(event)
+
+    def _gradients(self, part: Batch) -> Tensor:
+        """Add to the gradients those of one part of the batch; its share of the loss."""
+        with fast_attention(self.here):
+            with self.here.precision():
+                loss = self.loss(*part[:3]) / self.accumulation
+            torch.autograd.backward(loss)
+        return loss.detach()
+
+    @torch.no_grad()
+    def validate(self, batches: list[Batch]) -> dict[str, Any]:
+        """Loss in nats a token and a word, and the share of tokens predicted right."""
+        sums = torch.zeros(4, dtype=torch.float64, device=self.here.device)
+        for batch in batches:
+            inputs, targets, chosen, words = batch.to(self.here.device)
+            with self.here.precision(), fast_attention(self.here):
+                logits = self.model(inputs, chosen).float().flatten(0, 1)
+            nats = F.cross_entropy(logits, targets.flatten(), reduction="sum")
+            hits = (logits.argmax(-1) == targets.flatten()).sum()
+            sums += torch.stack([nats, hits, *sums.new_tensor([targets.numel(), words])])
+        nats, hits, tokens, words = self.here.sum(sums).tolist()
+        return {
+            "validation_loss": nats / tokens,
+            "validation_nats_per_word": nats / words if self.causal else None,
+            "validation_accuracy": hits / tokens,
+        }
+
+
+class Loss(nn.Module):
+    """Nats a token."""
+
+    def __init__(self, model: GPT) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, inputs: Tensor, targets: Tensor, chosen: Tensor | None) -> Tensor:
+        logits = self.model(inputs, chosen)
+        return F.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
+
+
+def fast_attention(here: World) -> AbstractContextManager[Any]:
+    """On Hopper cards cuDNN's kernel is the fastest."""
+    if here.device.type != "cuda":
+        return nullcontext()
+    order = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]
+    return sdpa_kernel(order, set_priority=True)
+
+
+def _train(run: Run, share: Share, state: State, folder: Path, *, tensorboard: bool) -> None:
+    """Train to the end; `state` moves along."""
+    training, here = run.config.training, run.here
+    monitor = None
+    if here.first:
+        monitor = Monitor(
+            folder, folder.name, step=state.step, steps=training.steps, board=tensorboard
+        )
+    parts = share.parts(state.step)
+    began = time.perf_counter() - state.seconds
+
+    def note(step: int, figures: Figures) -> None:
+        """Wait for a step and record it."""
+        rate = training.batch / figures.seconds()
+        loss, words, norm = figures.values.tolist()
+        if not math.isfinite(loss):
+            raise InputError(
+                f"the loss is {loss} at step {step}: lower training.lr (now {training.lr:g})"
+            )
+        if monitor is not None:
+            monitor.record(
+                {
+                    "step": step,
+                    "tokens": step * training.batch,
+                    "seconds": round(time.perf_counter() - began, 3),
+                    "loss": loss,
+                    "nats_per_word": loss * training.batch / words if run.causal else None,
+                    "lr": learning_rate(step - 1, training),
+                    "gradient_norm": norm,
+                    "tokens_per_second": round(rate),
+                    "mfu": rate * run.operations / (here.peak * here.size) if here.peak else None,
+                    "waited": round(figures.waited, 4),
+                }
+            )
+
+    try:
+        done: list[tuple[int, Figures]] = []
+        while not state.finished:
+            figures = run.step(state.step, parts)
+            state.step += 1
+            done.append((state.step, figures))
+            due = state.step % training.interval == 0 or state.step == training.steps
+            # One step behind, so that a card has work while its last step is read.
+            while len(done) > (0 if due or here.device.type == "cpu" else 1):
+                note(*done.pop(0))
+            if due:
+                verdict = run.validate(share.validation)
+                _judge(state, verdict["validation_loss"], training.patience, training.steps)
+                state.seconds = time.perf_counter() - began
+                if monitor is not None:
+                    monitor.record({"step": state.step} | verdict)
+                    if state.finished:  # before the checkpoint that says so
+                        _export(run, share.tokenizer, state, folder)
+                    checkpoints.save(folder / "checkpoints", run.model, run.optimizers, state)
+                here.wait()
+    finally:
+        parts.close()
+        if monitor is not None:
+            monitor.close()
+
+
+def _judge(state: State, loss: float, patience: int, steps: int) -> None:
+    """Is this the best so far, and is it time to stop?"""
+    if state.best is None or loss < state.best:
+        state.best, state.best_step, state.intervals_since = loss, state.step, 0
+    else:
+        state.intervals_since += 1
+    state.finished = state.step == steps or state.intervals_since >= patience
+
+
+def _export(run: Run, tokenizer: Tokenizer, state: State, folder: Path) -> None:
+    """Write the weights of the lowest validation loss in the Hugging Face format."""
+    model = GPT(run.config.model, vocabulary=run.model.vocabulary, causal=run.model.causal)
+    model.load_state_dict(run.model.state_dict())
+    if state.best_step != state.step:
+        checkpoints.load_weights(folder / "checkpoints", state.best_step, model)
+    save_pretrained(model, tokenizer, folder / "model")

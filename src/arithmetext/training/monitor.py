@@ -1,0 +1,91 @@
+"""What is seen of a run while it trains: `metrics.jsonl`, a live line, TensorBoard if asked for."""
+
+import json
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from ..errors import InputError
+from ..files import write_whole
+
+
+class Monitor:
+    """Rows of figures, each with its step."""
+
+    def __init__(self, folder: Path, title: str, *, step: int, steps: int, board: bool) -> None:
+        """Rows of steps after `step`, from a run that was killed there, are dropped."""
+        self.path = folder / "metrics.jsonl"
+        kept = [row for row in read(self.path) if row["step"] <= step]
+        write_whole(self.path, "".join(json.dumps(row) + "\n" for row in kept))
+        self.file = self.path.open("a", encoding="utf-8")
+        self.board = _board(folder / "tensorboard", step) if board else None
+        console = Console(stderr=True)
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            MofNCompleteColumn(),
+            BarColumn(bar_width=20),
+            TextColumn("{task.fields[line]}"),
+            TimeRemainingColumn(compact=True),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self.task = self.progress.add_task(title, total=steps, completed=step, line="")
+        self.validation = ""
+        self.progress.start()
+
+    def record(self, row: dict[str, Any]) -> None:
+        """Keep a row and show it."""
+        try:
+            self.file.write(json.dumps(row) + "\n")
+            self.file.flush()
+        except OSError as error:
+            raise InputError(f"cannot write {self.path}: {error.strerror}") from None
+        if self.board is not None:
+            for name, value in row.items():
+                if name != "step" and value is not None:
+                    self.board.add_scalar(name, value, row["step"])
+        if "validation_loss" in row:
+            self.validation = f" · validation {row['validation_loss']:.4f}"
+        else:
+            line = line_of(row) + self.validation
+            self.progress.update(self.task, completed=row["step"], line=line)
+
+    def close(self) -> None:
+        self.progress.stop()
+        self.file.close()
+        if self.board is not None:
+            self.board.close()
+
+
+def line_of(row: dict[str, Any]) -> str:
+    """A row of figures for people."""
+    parts = [f"{row['loss']:.4f} nats/token"]
+    if row["nats_per_word"] is not None:
+        parts.append(f"{row['nats_per_word']:.4f} nats/word")
+    parts.append(f"{row['tokens_per_second'] / 1000:.3g} k tokens/s")
+    if row["mfu"] is not None:
+        parts.append(f"MFU {row['mfu']:.1%}")
+    return " · ".join(parts)
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The rows of a `metrics.jsonl`; the last one may be cut short by a kill."""
+    rows = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            break
+    return rows
+
+
+def _board(folder: Path, step: int) -> Any:
+    if find_spec("tensorboard") is None:
+        raise InputError("--tensorboard needs the extra: pip install 'arithmetext[tensorboard]'")
+    writer = import_module("torch.utils.tensorboard").SummaryWriter
+    return writer(folder, purge_step=step + 1)

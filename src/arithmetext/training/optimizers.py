@@ -1,0 +1,101 @@
+"""AdamW and Muon under one learning rate, and its schedule.
+
+Muon replaces the momentum of a matrix by the orthogonal matrix nearest to it, so that no direction
+is left behind. Five steps of a Newton–Schulz iteration do it, matrix products alone; matrices of
+one shape go through them together. The update is scaled to the size that AdamW's has (root mean
+square 0.2 times the rate), so one learning rate serves both: Muon takes the matrices inside the
+blocks, AdamW the embeddings, the biases and the norms.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .config import TrainingConfig
+
+# The quintic of Jordan et al. (2024): fast from small singular values, near enough to one.
+QUINTIC = (3.4445, -4.7750, 2.0315)
+RMS = 0.2  # of AdamW's updates, as it is found in practice
+
+
+def make_optimizers(model: nn.Module, config: TrainingConfig) -> list[torch.optim.Optimizer]:
+    """Matrices decay, vectors do not."""
+    matrices: list[tuple[str, Tensor]] = []
+    embeddings: list[tuple[str, Tensor]] = []
+    vectors: list[tuple[str, Tensor]] = []
+    for name, parameter in model.named_parameters():
+        kind = vectors if parameter.ndim < 2 else matrices if "blocks." in name else embeddings
+        kind.append((name, parameter))
+    muon = config.optimizer == "muon"
+    decaying = embeddings if muon else [*matrices, *embeddings]
+    groups = [
+        {"params": [p for _, p in decaying], "weight_decay": config.weight_decay},
+        {"params": [p for _, p in vectors], "weight_decay": 0.0},
+    ]
+    fused = next(model.parameters()).is_cuda
+    adamw = torch.optim.AdamW(groups, lr=config.lr, betas=(0.9, 0.95), fused=fused)
+    if not muon:
+        return [adamw]
+    # Queries, keys and values are three matrices that are kept as one.
+    parts = [(p, 3 if name.endswith("qkv.weight") else 1) for name, p in matrices]
+    return [Muon(parts, lr=config.lr, weight_decay=config.weight_decay), adamw]
+
+
+class Muon(torch.optim.Optimizer):
+    """`parameters`: matrices, and of how many matrices one above the other each is made."""
+
+    def __init__(
+        self, parameters: Iterable[tuple[Tensor, int]], *, lr: float, weight_decay: float
+    ) -> None:
+        self.parts = dict(parameters)
+        defaults = {"lr": lr, "weight_decay": weight_decay, "momentum": 0.95}
+        super().__init__(list(self.parts), defaults)
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        [group] = self.param_groups
+        parameters = [p for p in group["params"] if p.grad is not None]
+        for p in parameters:
+            if not self.state[p]:
+                self.state[p]["momentum"] = torch.zeros_like(p)
+        gradients = [p.grad for p in parameters]
+        momenta = [self.state[p]["momentum"] for p in parameters]
+        torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
+        ahead = torch._foreach_lerp(gradients, momenta, group["momentum"])  # Nesterov's look-ahead
+        torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+        alike: dict[tuple[int, ...], list[tuple[Tensor, Tensor]]] = defaultdict(list)
+        for p, update in zip(parameters, ahead, strict=True):
+            parts = p.chunk(self.parts[p]), update.chunk(self.parts[p])
+            for part, change in zip(*parts, strict=True):
+                alike[part.shape].append((part, change))
+        for shape, pairs in alike.items():
+            matrices, updates = zip(*pairs, strict=True)
+            turned = orthogonal(torch.stack(updates)).to(matrices[0].dtype)
+            rate = group["lr"] * RMS * math.sqrt(max(shape))
+            torch._foreach_add_(list(matrices), list(turned), alpha=-rate)
+
+
+def orthogonal(matrices: Tensor) -> Tensor:
+    """The orthogonal matrix near each of [count, rows, columns]; in bfloat16 on cards."""
+    x = matrices.bfloat16() if matrices.is_cuda else matrices
+    wide = x.shape[-2] <= x.shape[-1]
+    x = x if wide else x.mT
+    x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+    a, b, c = QUINTIC
+    for _ in range(5):
+        square = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(square, square, square, beta=b, alpha=c), x, beta=a)
+    return x if wide else x.mT
+
+
+def learning_rate(step: int, config: TrainingConfig) -> float:
+    """Linear warm-up, then a cosine that would reach zero after the last step."""
+    warmup = min(config.warmup, config.steps)
+    if step < warmup:
+        return config.lr * (step + 1) / warmup
+    done = (step - warmup) / max(1, config.steps - warmup)
+    return config.lr * (1 + math.cos(math.pi * done)) / 2

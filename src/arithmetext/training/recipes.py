@@ -1,0 +1,85 @@
+"""Recipes: functions that return a configuration, by name."""
+
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+from functools import partial
+from itertools import product
+from typing import Literal
+
+from ..errors import InputError
+from ..models.gpt import GPTConfig
+from .config import Config, TokensConfig, TrainingConfig
+
+Task = Literal["ntp", "mlm"]
+
+SIZES = (64, 256, 1024)  # D in the paper
+RHOS = (0.25, 0.5, 1.0, 2.0)  # ρ in the paper
+
+# Words a token holds at 1e10: with them one pass over the 7.5e10 words of the training ranges.
+_WORDS_A_TOKEN = {64: 1.22, 256: 1.71, 1024: 2.18}
+
+
+def paper(task: Task, size: int, rho: float) -> Config:
+    """The paper's model and tokens; one pass over its training text, in which no window repeats.
+
+    The paper trains for at most 15,000 epochs and does not say how long one is; a validation
+    interval stands for it here.
+    """
+    batch = 1 << 19
+    return Config(
+        task=task,
+        tokens=TokensConfig(kind="bpe", size=size),
+        model=GPTConfig(layers=round(12 * rho), heads=round(12 * rho), context=1024),
+        training=TrainingConfig(
+            steps=round(7.5e7 / _WORDS_A_TOKEN[size] / batch) * 1000,
+            batch=batch,
+            device_batch=batch // 8 if rho <= 1 else batch // 16,
+            lr=1e-3 if rho <= 1 else 6e-4,
+            warmup=1000,
+            interval=100,
+            validation=1 << 20,
+        ),
+    )
+
+
+def laptop(task: Task) -> Config:
+    """Two minutes on two CPU cores: one token a word, rotary positions, Muon."""
+    return Config(
+        task=task,
+        tokens=TokensConfig(kind="words", size=64),
+        model=GPTConfig(layers=2, heads=2, context=128, positions="rotary"),
+        training=TrainingConfig(
+            steps=600,
+            batch=1 << 12,
+            optimizer="muon",
+            lr=1e-2,
+            warmup=20,
+            weight_decay=0.0,
+            interval=100,
+            validation=1 << 15,
+        ),
+    )
+
+
+def _recipes() -> Iterator[tuple[str, Callable[[], Config]]]:
+    tasks: tuple[Task, ...] = ("ntp", "mlm")
+    for task in tasks:
+        yield f"{task}-laptop", partial(laptop, task)
+    for task in tasks:
+        for size, rho in product(SIZES, RHOS):
+            name = f"{task}-paper"
+            name += f"-d{size}" if size != 256 else ""
+            name += f"-rho{rho:g}" if rho != 1 else ""
+            yield name, partial(paper, task, size, rho)
+
+
+RECIPES = dict(_recipes())
+
+
+def recipe(name: str) -> Config:
+    """The configuration of a recipe."""
+    if name not in RECIPES:
+        close = get_close_matches(name, RECIPES, 1)
+        hint = f"did you mean {close[0]}?" if close else "`nt recipes` lists them"
+        raise InputError(f"no recipe {name!r}; {hint}")
+    return RECIPES[name]().checked()

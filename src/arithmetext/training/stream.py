@@ -1,0 +1,204 @@
+"""Batches of windows of the text, sieved and encoded when they are needed.
+
+There is no corpus. A window is a stretch of the training ranges, drawn uniformly, and window k of
+batch i is a pure function of (seed, i, k): of a batch every process takes its share, two runs with
+the same seed see the same text on any number of devices, and a run that goes on where it was killed
+needs to know one integer. `Share` is what one process reads.
+
+Windows are cut as the paper cuts its sentences, from the tokens of the whole text: where the
+encoder begins is forgotten after some tokens, which are thrown away, and so a window begins and
+ends anywhere, also inside a word.
+"""
+
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from itertools import accumulate
+from typing import Literal, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..errors import InputError
+from ..text.sieve import passing_words
+from ..text.splits import Range
+from ..tokens import Tokenizer
+from .config import Config
+
+Ids = NDArray[np.int64]
+T = TypeVar("T")
+
+# Two encodings that begin at different words agree after 80 characters at the most (D ≤ 1024).
+FORGOTTEN = 80
+
+THREADS = 2  # one makes two million tokens a second; more would be in the way of the training
+TRAIN, VALIDATION = 0, 1  # the purposes of streams
+
+CHOSEN = 0.15  # of the positions are to be predicted in masked modelling; of these
+MASKED = 0.75  # show the mask token,
+OTHER = 0.15  # another token, and the rest themselves
+
+
+class Batch(NamedTuple):
+    """What a model reads and what it is to predict, [windows, …]."""
+
+    inputs: Tensor
+    targets: Tensor
+    chosen: Tensor | None  # the positions of the targets; None where each input has one
+    words: int  # words that end in the targets
+
+    def pinned(self) -> "Batch":
+        """In memory that a card can fetch from by itself."""
+        return self._each(Tensor.pin_memory)
+
+    def to(self, device: torch.device) -> "Batch":
+        return self._each(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+        chosen = None if self.chosen is None else change(self.chosen)
+        return Batch(change(self.inputs), change(self.targets), chosen, self.words)
+
+
+class Stream:
+    """The windows of one set of ranges; `purpose` keeps training and validation apart."""
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        ranges: Sequence[Range],
+        *,
+        task: Literal["ntp", "mlm"],
+        context: int,
+        seed: int,
+        purpose: int,
+    ) -> None:
+        self.tokenizer, self.task, self.context = tokenizer, task, context
+        self.key = (seed, purpose)
+        self.spaces = np.array([token.count(" ") for token in tokenizer.vocabulary] + [0])
+        # No token holds more words than this, so the window is never short of tokens.
+        self.length = (FORGOTTEN + context + 1) * max(1, int(self.spaces.max()))
+        self.ranges = [(lo, hi) for lo, hi in ranges if hi - lo >= self.length]
+        if not self.ranges:
+            raise InputError(
+                f"windows of {context} tokens need {self.length} integers, but the longest"
+                f" range has {max(hi - lo for lo, hi in ranges)}: raise n or lower model.context"
+            )
+        self.starts = list(accumulate(hi - lo - self.length + 1 for lo, hi in self.ranges))
+
+    def batch(self, i: int, windows: range) -> Batch:
+        """These windows of batch i."""
+        return self._masked(i, windows) if self.task == "mlm" else self._next(i, windows)
+
+    def window(self, random: np.random.Generator) -> Ids:
+        """`context` + 1 tokens from a random place."""
+        place = int(random.integers(self.starts[-1]))
+        which = int(np.searchsorted(self.starts, place, side="right"))
+        start = self.ranges[which][1] - self.length - (self.starts[which] - 1 - place)
+        ids = self.tokenizer.encode(passing_words(start, start + self.length), threads=1)
+        return ids[FORGOTTEN : FORGOTTEN + self.context + 1].astype(np.int64)
+
+    def random(self, i: int, k: int) -> np.random.Generator:
+        """The chance that decides window k of batch i."""
+        return np.random.Generator(np.random.Philox(key=self.key, counter=[0, 0, i, k]))
+
+    def _next(self, i: int, windows: range) -> Batch:
+        ids = np.stack([self.window(self.random(i, k)) for k in windows])
+        return self._batch(ids[:, :-1], ids[:, 1:], None)
+
+    def _masked(self, i: int, windows: range) -> Batch:
+        rows = []
+        for k in windows:
+            random = self.random(i, k)
+            rows.append(masked(self.window(random)[:-1], self.tokenizer.size, random))
+        inputs, targets, chosen = map(np.stack, zip(*rows, strict=True))
+        return self._batch(inputs, targets, chosen)
+
+    def _batch(self, inputs: Ids, targets: Ids, chosen: Ids | None) -> Batch:
+        def tensor(ids: Ids) -> Tensor:
+            return torch.from_numpy(np.ascontiguousarray(ids))
+
+        words = int(self.spaces[targets].sum())
+        return Batch(
+            tensor(inputs), tensor(targets), None if chosen is None else tensor(chosen), words
+        )
+
+
+class Share:
+    """The windows that process `rank` of `processes` reads."""
+
+    def __init__(self, config: Config, tokenizer: Tokenizer, rank: int, processes: int) -> None:
+        self.tokenizer = tokenizer
+        self.micro, self.accumulation = shares(config, processes)
+        self.first, self.steps = rank * self.micro * self.accumulation, config.training.steps
+        stream = partial(
+            Stream, tokenizer, task=config.task, context=config.model.context, seed=config.seed
+        )
+        self.stream = stream(config.text.train, purpose=TRAIN)
+        held_out = stream(config.text.validation, purpose=VALIDATION)
+        own = range(rank, config.training.validation // config.model.context, processes)
+        self.validation = [
+            held_out.batch(0, own[i : i + self.micro]) for i in range(0, len(own), self.micro)
+        ]
+
+    def parts(self, step: int) -> Generator[Batch, None, None]:
+        """From this step on, the parts of each batch that accumulate, one after the other."""
+        pinned = torch.cuda.is_available()
+
+        def make(part: int) -> Batch:
+            i, a = divmod(part, self.accumulation)
+            begin = self.first + a * self.micro
+            batch = self.stream.batch(i, range(begin, begin + self.micro))
+            return batch.pinned() if pinned else batch
+
+        indices = range(step * self.accumulation, self.steps * self.accumulation)
+        return ahead(make, indices, threads=THREADS)
+
+
+def shares(config: Config, processes: int) -> tuple[int, int]:
+    """How many windows a process takes at once, and how many times it does so in a step."""
+    windows, left = divmod(config.sequences, processes)
+    if left or not windows:
+        raise InputError(
+            f"training.batch = {config.training.batch} tokens are {config.sequences} windows,"
+            f" which {processes} processes cannot share evenly"
+        )
+    most = config.training.device_batch // config.model.context
+    times = next(a for a in range(1, windows + 1) if windows % a == 0 and windows <= a * most)
+    return windows // times, times
+
+
+def chosen_of(length: int) -> int:
+    """How many positions of a window are to be predicted in masked modelling."""
+    return max(1, round(CHOSEN * length))
+
+
+def masked(ids: Ids, size: int, random: np.random.Generator) -> tuple[Ids, Ids, Ids]:
+    """Choose positions and alter them: the altered ids, the original ones there, the positions."""
+    count = chosen_of(len(ids))
+    chosen = np.sort(random.choice(len(ids), count, replace=False))
+    originals = ids[chosen]
+    # One of the other D - 1 tokens: what comes after the token, wrapped round.
+    others = (originals + random.integers(1, size, count)) % size
+    fate = random.random(count)
+    altered = ids.copy()
+    altered[chosen] = np.select([fate < MASKED, fate < MASKED + OTHER], [size, others], originals)
+    return altered, originals, chosen
+
+
+def ahead(make: Callable[[int], T], indices: range, *, threads: int) -> Generator[T, None, None]:
+    """make(i) for each index, in order, made by background threads before they are asked for."""
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="stream")
+    coming: deque[Future[T]] = deque()
+    try:
+        left = iter(indices)
+        for i in left:
+            coming.append(pool.submit(make, i))
+            if len(coming) > 2 * threads:
+                yield coming.popleft().result()
+        while coming:
+            yield coming.popleft().result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
