@@ -154,18 +154,21 @@ def test_patience_is_counted_in_intervals(tmp_path: Path) -> None:
 
 def test_the_learning_rate_with_the_lowest_validation_loss_is_taken(tmp_path: Path) -> None:
     config = tiny("ntp", "training.steps=400")
-    rates = [1e-6, 1e-2, 1e-4]
-    best, outcomes = search(config, tmp_path / "run", rates, resume=False)
-    assert list(outcomes) == rates
-    assert {outcome.steps for outcome in outcomes.values()} == {20}
-    assert best.training.lr == min(rates, key=lambda lr: outcomes[lr].validation_loss) == 1e-2
+    rates = [1e-6, 1e-2, 1e30]
+    best, losses = search(config, tmp_path / "run", rates, resume=False)
+    assert list(losses) == rates
+    assert losses[1e-2] < losses[1e-6] < losses[1e30] == math.inf  # it diverges
+    assert best.training.lr == 1e-2
+    assert {len(training_rows(tmp_path / "run" / "search" / str(lr))) for lr in rates[:2]} == {20}
     assert replace(best, training=replace(best.training, lr=config.training.lr)) == config
     # A search that was killed goes on: what is finished is not done again.
     began = time.monotonic()
-    assert search(config, tmp_path / "run", rates, resume=True) == (best, outcomes)
+    assert search(config, tmp_path / "run", rates, resume=True) == (best, losses)
     assert time.monotonic() - began < 5
     with pytest.raises(InputError, match="holds a run already"):
         search(config, tmp_path / "run", rates, resume=False)
+    with pytest.raises(InputError, match="diverges with each of these learning rates"):
+        search(config, tmp_path / "other", [1e30], resume=False)
 
 
 def test_a_loss_that_is_not_a_number_ends_the_run(tmp_path: Path) -> None:

@@ -53,10 +53,10 @@ def train(
             raise InputError("a run that is resumed keeps its settings: leave out --set")
         folder, wanted = out, config.Config.load(out / "config.json")
     if rates:
-        wanted, outcomes = search.search(wanted, folder, rates, resume=resume)
-        for lr, tried in outcomes.items():
+        wanted, losses = search.search(wanted, folder, rates, resume=resume)
+        for lr, loss in losses.items():
             mark = " (taken)" if lr == wanted.training.lr else ""
-            _say(f"learning rate {lr:g}: validation loss {tried.validation_loss:.4f}{mark}")
+            _say(f"learning rate {lr:g}: validation loss {loss:.4f}{mark}")
     outcome = loop.train(wanted, folder, resume=resume, tensorboard=tensorboard)
     early = ", stopped early" if outcome.stopped_early else ""
     words = f", {outcome.nats_per_word:.4f} a word" if outcome.nats_per_word else ""

@@ -1,8 +1,8 @@
 """What a run needs to go on: weights, optimizer, and where it stands.
 
 A checkpoint is a folder named after its step. It is written under another name and renamed when it
-is whole; its digest is over every byte of it. Whatever is truncated or altered later is noticed,
-and the checkpoint before it is used. Two are kept, and the best one.
+is whole, and a digest covers what it says. Whatever is truncated or altered later is noticed, and
+the checkpoint before it is used. Two are kept, and the best that either of them knows.
 """
 
 import hashlib
@@ -64,8 +64,18 @@ def save(
             f"cannot write the checkpoint {final}: {getattr(error, 'strerror', None) or error};"
             f" make room, then --resume goes on from {before}"
         ) from None
-    for step in steps(folder)[:-KEPT]:
-        if step != state.best_step:
+    _tidy(folder, state.step)
+
+
+def _tidy(folder: Path, newest: int) -> None:
+    """Remove what is no longer needed: later ones are damaged, or they would have been used."""
+    whole = [step for step in steps(folder) if step <= newest]
+    needed = set(whole[-KEPT:])
+    for step in whole[-KEPT:]:
+        about = json.loads((folder / f"{step:08}" / _STATE).read_text(encoding="utf-8"))
+        needed.add(about["state"]["best_step"])
+    for step in steps(folder):
+        if step not in needed:
             shutil.rmtree(folder / f"{step:08}")
 
 
@@ -83,7 +93,7 @@ def restore(folder: Path, model: nn.Module, optimizers: Sequence[torch.optim.Opt
             weights = load_file(path / _WEIGHTS)
             tensors = load_file(path / _OPTIMIZER)
         except _DAMAGE as error:
-            print(f"nt: {path} is damaged ({error}); using the one before it", file=sys.stderr)
+            print(f"nt: {path} is damaged ({error}) and not used", file=sys.stderr)
             continue
         model.load_state_dict(weights)
         names = {name: p for name, p in model.named_parameters()}

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 from ..errors import InputError
 from ..integers import parse_integer
 from ..models.gpt import GPTConfig
+from ..text.sieve import MAX
 from ..text.splits import Splits, splits
 from ..tokens import BPE, Tokenizer, WordTokens
 from ..tokens.tokenizer import TRAINED_TO
@@ -101,6 +102,8 @@ class Config:
             raise InputError("training.weight_decay, training.warmup and seed are 0 or more")
         if self.seed >= 1 << 63:
             raise InputError("seed must be below 2^63")
+        if self.n >= MAX:
+            raise InputError(f"n = {self.n} is beyond 2^63, the end of what the sieve can reach")
         splits(self.n)
         return self
 
@@ -115,7 +118,7 @@ class Config:
             return _build(cls, json.loads(path.read_text(encoding="utf-8")), "").checked()
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror}") from None
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise InputError(f"{path} is not the configuration of a run: {error}") from None
 
 
@@ -184,13 +187,27 @@ def _parse(kind: Any, value: str, name: str) -> Any:
     return number
 
 
-def _build(kind: type[T], values: dict[str, Any], prefix: str) -> T:
+def _build(kind: type[T], values: Any, prefix: str) -> T:
+    """Read a configuration back; whatever does not fit raises ValueError or TypeError."""
+    if not isinstance(values, dict):
+        raise InputError(f"{prefix.rstrip('.') or 'it'} is {values!r}, not a group of settings")
     known = get_type_hints(kind)
-    for name in values:
+    given = {}
+    for name, value in values.items():
         if name not in known:
             raise InputError(f"no setting {prefix + name!r}{_nearest(prefix + name)}")
-    given = {
-        name: _build(known[name], value, f"{prefix}{name}.") if is_dataclass(known[name]) else value
-        for name, value in values.items()
-    }
+        if is_dataclass(known[name]):
+            given[name] = _build(known[name], value, f"{prefix}{name}.")  # type: ignore[arg-type]
+        elif not _fits(known[name], value):
+            raise InputError(f"{prefix}{name} cannot be {value!r}")
+        else:
+            given[name] = value
     return kind(**given)
+
+
+def _fits(kind: Any, value: Any) -> bool:
+    if get_origin(kind) is Literal:
+        return value in get_args(kind)
+    if kind is int:
+        return type(value) is int
+    return type(value) in (int, float) and isfinite(value)

@@ -39,6 +39,10 @@ from .stream import Batch, Share, chosen_of, shares
 Moment = Any  # seconds, or an event of a card
 
 
+class Diverged(InputError):
+    """The loss is no longer a number."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a finished run came to."""
@@ -279,7 +283,7 @@ def _train(run: Run, share: Share, state: State, folder: Path, *, tensorboard: b
         rate = training.batch / figures.seconds()
         loss, words, norm = figures.values.tolist()
         if not math.isfinite(loss):
-            raise InputError(
+            raise Diverged(
                 f"the loss is {loss} at step {step}: lower training.lr (now {training.lr:g})"
             )
         if monitor is not None:

@@ -59,6 +59,8 @@ class Muon(torch.optim.Optimizer):
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         [group] = self.param_groups
         parameters = [p for p in group["params"] if p.grad is not None]
+        if not parameters:
+            return
         for p in parameters:
             if not self.state[p]:
                 self.state[p]["momentum"] = torch.zeros_like(p)

@@ -46,8 +46,8 @@ def laptop(task: Task) -> Config:
     """Two minutes on two CPU cores: one token a word, rotary positions, Muon."""
     return Config(
         task=task,
-        tokens=TokensConfig(kind="words", size=64),
-        model=GPTConfig(layers=2, heads=2, context=128, positions="rotary"),
+        tokens=TokensConfig(kind="words", size=256),
+        model=GPTConfig(layers=2, heads=2, context=256, positions="rotary"),
         training=TrainingConfig(
             steps=600,
             batch=1 << 12,

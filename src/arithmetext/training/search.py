@@ -6,12 +6,12 @@ of its own that is a run like any other; so a search that was killed goes on whe
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 from ..errors import InputError
-from ..files import make_folder
 from .config import Config
-from .loop import Outcome, train
+from .loop import Diverged, train
 
 SHARE = 20
 
@@ -31,14 +31,18 @@ def short(config: Config, lr: float) -> Config:
 
 def search(
     config: Config, folder: Path, candidates: Sequence[float], *, resume: bool
-) -> tuple[Config, dict[float, Outcome]]:
-    """The configuration with the best of the learning rates, and how each of them did."""
+) -> tuple[Config, dict[float, float]]:
+    """The configuration with the best of the learning rates, and the loss that each came to."""
     if (folder / "config.json").exists() and not resume:
         raise InputError(f"{folder} holds a run already: --resume, or another --out")
-    outcomes = {}
+    losses = {}
     for lr in candidates:
-        tried = folder / "search" / f"{lr:g}"
-        make_folder(tried.parent)
-        outcomes[lr] = train(short(config, lr), tried, resume=resume)
-    best = min(outcomes, key=lambda lr: outcomes[lr].validation_loss)
-    return replace(config, training=replace(config.training, lr=best)), outcomes
+        try:
+            outcome = train(short(config, lr), folder / "search" / str(lr), resume=resume)
+            losses[lr] = outcome.validation_loss
+        except Diverged:
+            losses[lr] = inf
+    best = min(losses, key=lambda lr: losses[lr])
+    if losses[best] == inf:
+        raise InputError("training diverges with each of these learning rates: try lower ones")
+    return replace(config, training=replace(config.training, lr=best)), losses

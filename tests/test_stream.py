@@ -1,0 +1,592 @@
+"""Windows of the text: which they are, whoever reads them, and what is asked about them."""
+
+import itertools
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from arithmetext.errors import InputError
+from arithmetext.models.gpt import GPTConfig
+from arithmetext.text.sieve import words
+from arithmetext.text.splits import Range, splits
+from arithmetext.tokens import BPE, Tokenizer, WordTokens
+from arithmetext.tokens.spelling import spell
+from arithmetext.training import stream as module
+from arithmetext.training.config import Config, TrainingConfig
+from arithmetext.training.stream import TRAIN, VALIDATION, Batch, Share, Stream, ahead, masked
+
+CONTEXT = 32
+KINDS = ("words", "bpe 64", "bpe 256")
+TASKS: tuple[Any, ...] = ("ntp", "mlm")
+each_kind = pytest.mark.parametrize("kind", KINDS)
+each_task = pytest.mark.parametrize("task", TASKS)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@cache
+def tokenizer(kind: str) -> Tokenizer:
+    name, _, size = kind.partition(" ")
+    if name == "words":
+        return WordTokens.commonest(int(size or 64))
+    return BPE.train(int(size), ranges=[(2, 10**6)], lines=256)
+
+
+def make(
+    kind: str = "words",
+    *,
+    n: int = 10**8,
+    task: Any = "ntp",
+    context: int = CONTEXT,
+    seed: int = 0,
+    purpose: int = TRAIN,
+    ranges: Sequence[Range] | None = None,
+) -> Stream:
+    return Stream(
+        tokenizer(kind),
+        ranges or splits(n).train,
+        task=task,
+        context=context,
+        seed=seed,
+        purpose=purpose,
+    )
+
+
+def rows(batch: Batch) -> list[tuple[bytes, ...]]:
+    """The windows of a batch, each as something that can be compared and counted."""
+    tensors = [tensor for tensor in batch[:3] if tensor is not None]
+    assert all(tensor.dtype == torch.int64 and tensor.is_contiguous() for tensor in tensors)
+    return [tuple(row.numpy().tobytes() for row in window) for window in zip(*tensors, strict=True)]
+
+
+@contextmanager
+def recorded() -> Iterator[list[Range]]:
+    """The ranges of integers that are read meanwhile."""
+    seen: list[Range] = []
+    original = module.passing_words
+
+    def passing_words(lo: int, hi: int) -> Any:
+        seen.append((lo, hi))
+        return original(lo, hi)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "passing_words", passing_words)
+        yield seen
+
+
+class Plain:
+    """Every integer is its own token: a window shows where it is from."""
+
+    vocabulary = ("10 ",)
+    size = 1
+
+    @staticmethod
+    def encode(words: Any, *, threads: int) -> Any:
+        return words
+
+
+@contextmanager
+def plain(ranges: Sequence[Range], context: int, seed: int) -> Iterator[Stream]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "passing_words", lambda lo, hi: np.arange(lo, hi, dtype=np.uint64))
+        tokens: Any = Plain
+        yield Stream(tokens, ranges, task="ntp", context=context, seed=seed, purpose=TRAIN)
+
+
+# Window k of batch i
+
+
+@each_task
+@each_kind
+def test_a_window_is_a_function_of_its_numbers(kind: str, task: Any) -> None:
+    stream, again = make(kind, task=task), make(kind, task=task)
+    expected = {
+        (i, k): row for i in (0, 7) for k, row in enumerate(rows(stream.batch(i, range(12))))
+    }
+    order = random.Random(0).sample(sorted(expected), len(expected))
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda ik: rows(again.batch(ik[0], range(ik[1], ik[1] + 1))), order))
+    assert found == [[expected[ik]] for ik in order]
+    assert rows(again.batch(7, range(3, 6))) == [expected[7, k] for k in (3, 4, 5)]
+    assert rows(again.batch(7, range(11, 0, -5))) == [expected[7, k] for k in (11, 6, 1)]
+
+
+@each_task
+def test_other_numbers_make_other_windows(task: Any) -> None:
+    numbers = (0, 1, 2, 3, 1000, 2**40)
+    found = [
+        row[1]
+        for seed in (0, 1, 2, 2**32, 2**63 - 1)
+        for purpose in (TRAIN, VALIDATION)
+        for i in numbers
+        for k in numbers
+        for row in rows(
+            make(seed=seed, purpose=purpose, context=256, task=task).batch(i, range(k, k + 1))
+        )
+    ]
+    assert len(set(found)) == len(found) == 5 * 2 * 36
+
+
+def test_the_chance_of_one_window_never_reaches_that_of_another() -> None:
+    """However long it is drawn from: 10,000 numbers of each of 30 windows are all different."""
+    stream = make()
+    drawn = [stream.random(i, k).integers(2**63, size=10_000) for i in range(5) for k in range(6)]
+    assert len(np.unique(drawn)) == 300_000
+
+
+def test_numpy_s_own_state_does_not_matter() -> None:
+    state = np.random.get_state()
+    try:
+        np.random.seed(1)
+        first = rows(make(task="mlm").batch(0, range(3)))
+        np.random.seed(2)
+        assert rows(make(task="mlm").batch(0, range(3))) == first
+    finally:
+        np.random.set_state(state)
+
+
+# Shares
+
+
+def config(task: Any = "ntp", *, windows: int = 8, at_once: int = 8, **training: Any) -> Config:
+    options: dict[str, Any] = {"steps": 3, "validation": 13 * CONTEXT} | training
+    return Config(
+        task=task,
+        n=10**7,
+        seed=5,
+        model=GPTConfig(layers=1, heads=1, context=CONTEXT),
+        training=TrainingConfig(batch=windows * CONTEXT, device_batch=at_once * CONTEXT, **options),
+    ).checked()
+
+
+def shares_of(settings: Config, processes: int) -> list[Share]:
+    return [Share(settings, tokenizer("words"), rank, processes) for rank in range(processes)]
+
+
+@each_task
+@pytest.mark.parametrize("at_once", [1, 3, 4, 8, 100])
+@pytest.mark.parametrize("processes", [1, 2, 4])
+def test_processes_share_each_batch(processes: int, at_once: int, task: Any) -> None:
+    settings = config(task, at_once=at_once)
+    stream = make(n=settings.n, task=task, seed=settings.seed)
+    parts = [list(share.parts(0)) for share in shares_of(settings, processes)]
+    for step in range(3):
+        taken, counted = [], 0
+        for own in parts:
+            times, left = divmod(len(own), 3)
+            assert not left
+            for part in own[step * times : (step + 1) * times]:
+                assert 1 <= len(part.inputs) <= at_once
+                taken += rows(part)
+                counted += part.words
+        whole = stream.batch(step, range(8))
+        assert taken == rows(whole)
+        assert counted == whole.words
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_run_goes_on_with_the_same_text(processes: int) -> None:
+    for share in shares_of(config(at_once=2), processes):
+        parts = [rows(part) for part in share.parts(0)]
+        each = len(parts) // 3
+        for step in range(4):
+            assert [rows(part) for part in share.parts(step)] == parts[step * each :]
+
+
+@each_task
+@pytest.mark.parametrize("at_once", [1, 3, 100])
+@pytest.mark.parametrize("processes", [1, 2, 4])
+def test_processes_share_the_validation(processes: int, at_once: int, task: Any) -> None:
+    settings = config(task, at_once=at_once)
+    ranges = settings.text.validation
+    whole = make(task=task, seed=5, purpose=VALIDATION, ranges=ranges).batch(0, range(13))
+    batches = [batch for share in shares_of(settings, processes) for batch in share.validation]
+    assert sorted(row for batch in batches for row in rows(batch)) == sorted(rows(whole))
+    assert sum(batch.words for batch in batches) == whole.words
+
+
+def test_more_processes_than_validation_windows() -> None:
+    shares = shares_of(config(validation=CONTEXT), 4)
+    assert [len(share.validation) for share in shares] == [1, 0, 0, 0]
+
+
+# Where windows are from
+
+
+@settings(max_examples=60)
+@given(
+    st.integers(1, 2**62) | st.integers(1, 10**5),
+    st.integers(2, 2000),
+    st.integers(0, 2**63 - 1),
+    st.integers(0, 2**40),
+)
+def test_every_integer_is_for_training(more: int, context: int, seed: int, i: int) -> None:
+    n = 20 * (context + 100) + more
+    parts = splits(n)
+    with plain(parts.train, context, seed) as stream:
+        for k in range(10):
+            window = stream.window(stream.random(i, k)).tolist()
+            assert window == list(range(window[0], window[0] + context + 1))
+            first = window[0] - module.FORGOTTEN  # thrown away, but read
+            assert any(lo <= first and window[-1] < hi for lo, hi in parts.train)
+
+
+@each_task
+@each_kind
+@settings(max_examples=15)
+@given(st.integers(10**5, 10**11), st.sampled_from([2, 9, 64]), st.integers(0, 2**63 - 1))
+def test_training_and_validation_read_their_own_ranges(
+    kind: str, task: Any, n: int, context: int, seed: int
+) -> None:
+    settings = Config(
+        task=task,
+        n=n,
+        seed=seed,
+        model=GPTConfig(layers=1, heads=1, context=context),
+        training=TrainingConfig(
+            steps=2, batch=4 * context, device_batch=4 * context, validation=5 * context
+        ),
+    ).checked()
+    text = splits(n)
+    with recorded() as seen:
+        share = Share(settings, tokenizer(kind), 0, 1)
+        read = len(seen)
+        assert read == 5
+        for _ in share.parts(0):
+            pass
+    assert len(seen) == read + 8
+    for ranges, places in ((text.validation, seen[:read]), (text.train, seen[read:])):
+        for lo, hi in places:
+            assert any(first <= lo < hi <= last for first, last in ranges)
+
+
+@pytest.mark.parametrize(
+    "ranges",
+    [
+        splits(1500).train,
+        # Of these the second is too short by one, the third has room for one window.
+        [(2, 90), (100, 100 + 84), (200, 200 + 85), (1000, 1042), (2000, 2200)],
+    ],
+)
+def test_windows_begin_anywhere_with_equal_chance(ranges: Sequence[Range]) -> None:
+    length = module.FORGOTTEN + 5
+    allowed = [start for lo, hi in ranges for start in range(lo, hi - length + 1)]
+    draws = 60 * len(allowed)
+    with plain(ranges, 4, seed=1) as stream:
+        drawn = Counter(
+            int(stream.window(stream.random(i, k))[0]) - module.FORGOTTEN
+            for i in range(draws // 20)
+            for k in range(20)
+        )
+    # The first and the last place of each range are among them.
+    assert sorted(drawn) == allowed
+    assert chisquare([drawn[start] for start in allowed]).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("kind", ["bpe 64", "bpe 256", "words"])
+@pytest.mark.parametrize("n", [10**5, 10**11])
+def test_a_window_is_cut_from_the_tokens_of_the_whole_text(kind: str, n: int) -> None:
+    """As they are when the text begins 500 words earlier and ends 500 words later."""
+    tokens = tokenizer(kind)
+    lengths = np.array([len(token) for token in tokens.vocabulary])
+    inside = 0  # windows that begin inside a word
+    for k in range(40):
+        stream = make(kind, n=n)
+        with recorded() as seen:
+            window = stream.window(stream.random(3, k))
+        [(lo, hi)] = seen
+        begin = max(2, lo - 500)
+        ids = tokens.encode(words(begin, hi + 500))
+        starts = np.cumsum(lengths[ids]) - lengths[ids]
+        # The window's first token is the one after FORGOTTEN of those that begin at lo.
+        skipped = tokens.encode(words(lo, hi))[: module.FORGOTTEN]
+        character = len(spell(words(begin, lo)) if begin < lo else "") + lengths[skipped].sum()
+        place = int(np.searchsorted(starts, character))
+        assert starts[place] == character
+        assert ids[place : place + CONTEXT + 1].tolist() == window.tolist()
+        inside += not tokens.text(ids[:place]).endswith(" ")
+    assert inside > 5 or kind == "words"
+
+
+@pytest.mark.parametrize("size", [64, 256, 1024])
+@pytest.mark.parametrize("n", [2, 10**6, 10**11])
+def test_where_an_encoding_begins_is_forgotten(size: int, n: int) -> None:
+    """After so many characters, which are no more than so many tokens."""
+    tokens = tokenizer(f"bpe {size}")
+    lengths = np.array([len(token) for token in tokens.vocabulary])
+    text = words(n, n + 1000)
+
+    offsets = np.cumsum([0, *(len(f"{word:b} ") for word in text.tolist())])
+
+    def cuts(begin: int, end: int) -> Any:
+        """Where tokens begin if these words are the text."""
+        ids = tokens.encode(text[begin:end], threads=1)
+        return offsets[begin] + np.cumsum(lengths[ids]) - lengths[ids]
+
+    whole = cuts(0, 1000)
+    for begin in range(1, 800):
+        first, last = offsets[begin] + module.FORGOTTEN, offsets[begin + 60]
+        here = cuts(begin, begin + 100)
+        expected = whole[(first <= whole) & (whole < last)]
+        assert here[(first <= here) & (here < last)].tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("kind", ["bpe 3", "bpe 12", "bpe 1024", "words 3", "words 300"])
+def test_a_window_is_never_short(kind: str) -> None:
+    for context in (2, 500):
+        batch = make(kind, n=10**6, context=context).batch(0, range(20))
+        assert batch.inputs.shape == batch.targets.shape == (20, context)
+
+
+@each_kind
+@each_task
+def test_ranges_without_room_for_a_window(kind: str, task: Any) -> None:
+    length = make(kind, task=task).length
+    exactly = [(2, 5), (1000, 1000 + length), (9000, 9010)]
+    stream = make(kind, task=task, ranges=exactly)
+    with recorded() as seen:
+        stream.batch(0, range(3))
+    assert seen == [exactly[1]] * 3
+    with pytest.raises(InputError) as refusal:
+        make(kind, task=task, ranges=[(2, 5), (1000, 999 + length), (9000, 9010)])
+    assert str(refusal.value) == (
+        f"windows of 32 tokens need {length} integers, but the longest range has {length - 1}:"
+        " raise n or lower model.context"
+    )
+
+
+# What is asked
+
+
+@each_kind
+def test_the_next_token_is_asked_for(kind: str) -> None:
+    stream = make(kind)
+    batch = stream.batch(4, range(10))
+    windows = np.stack([stream.window(stream.random(4, k)) for k in range(10)])
+    assert batch.chosen is None
+    assert batch.inputs.tolist() == windows[:, :-1].tolist()
+    assert batch.targets.tolist() == windows[:, 1:].tolist()
+    assert torch.equal(batch.inputs[:, 1:], batch.targets[:, :-1])
+
+
+@each_kind
+@each_task
+def test_words_are_the_spaces_of_the_targets(kind: str, task: Any) -> None:
+    batch = make(kind, task=task, context=100).batch(0, range(10))
+    text = tokenizer(kind).text(batch.targets.flatten().numpy())
+    assert batch.words == text.count(" ") > 100
+
+
+@each_kind
+@pytest.mark.parametrize("context", [2, 3, 10, 30, 100, 1000])
+def test_masked_windows_are_those_of_the_next_token(kind: str, context: int) -> None:
+    """The same text, with 15 % of the positions asked for, and nothing else altered."""
+    batch = make(kind, task="mlm", context=context).batch(2, range(6))
+    originals = make(kind, context=context).batch(2, range(6)).inputs
+    assert batch.chosen is not None
+    assert batch.chosen.shape == batch.targets.shape == (6, max(1, round(0.15 * context)))
+    assert (batch.chosen.diff(dim=1) > 0).all()
+    assert torch.equal(originals.gather(1, batch.chosen), batch.targets)
+    assert torch.equal(batch.inputs.scatter(1, batch.chosen, batch.targets), originals)
+    assert batch.inputs.max() <= tokenizer(kind).mask_id
+    if context == 1000:
+        assert batch.inputs.max() == tokenizer(kind).mask_id
+        # Each window has its own positions.
+        assert len({tuple(row) for row in batch.chosen.tolist()}) == 6
+
+
+@given(
+    st.integers(1, 400).flatmap(
+        lambda size: st.tuples(st.just(size + 1), st.lists(st.integers(0, size), min_size=1))
+    ),
+    st.integers(0, 2**32),
+)
+def test_masking(text: tuple[int, list[int]], seed: int) -> None:
+    size, written = text
+    ids = np.array(written)
+    altered, originals, chosen = masked(ids.copy(), size, np.random.default_rng(seed))
+    assert len(originals) == len(chosen) == max(1, round(0.15 * len(ids)))
+    assert sorted(set(chosen.tolist())) == chosen.tolist()
+    assert set(chosen.tolist()) <= set(range(len(ids)))
+    assert originals.tolist() == ids[chosen].tolist()
+    assert 0 <= altered.min() <= altered.max() <= size
+    restored = altered.copy()
+    restored[chosen] = originals
+    assert restored.tolist() == ids.tolist()
+
+
+def test_the_ids_given_are_left_alone() -> None:
+    ids = np.arange(100)
+    masked(ids, 100, np.random.default_rng(0))
+    assert ids.tolist() == list(range(100))
+
+
+def test_shares_of_masks_and_other_tokens() -> None:
+    """60,000 positions of 2,000 windows, seed 0: within four standard deviations."""
+    rng, size, count = np.random.default_rng(0), 7, 60_000
+    fates: Counter[str] = Counter()
+    places: Counter[int] = Counter()
+    moves: Counter[tuple[int, int]] = Counter()
+    for _ in range(2000):
+        ids = rng.integers(size, size=200)
+        altered, originals, chosen = masked(ids, size, rng)
+        places.update(chosen.tolist())
+        for new, old in zip(altered[chosen].tolist(), originals.tolist(), strict=True):
+            fates["masked" if new == size else "kept" if new == old else "other"] += 1
+            if new not in (size, old):
+                moves[old, new] += 1
+    assert fates.total() == count
+    for fate, share in {"masked": 0.75, "other": 0.15, "kept": 0.10}.items():
+        deviation = (count * share * (1 - share)) ** 0.5
+        assert abs(fates[fate] - count * share) < 4 * deviation, (fate, fates)
+    # Every other token is as likely, whatever the token was; so is every position.
+    pairs = list(itertools.permutations(range(size), 2))
+    assert set(moves) == set(pairs)
+    assert chisquare([moves[pair] for pair in pairs]).pvalue > 1e-3
+    assert chisquare([places[place] for place in range(200)]).pvalue > 1e-3
+
+
+@each_task
+def test_a_batch_moves_as_a_whole(task: Any) -> None:
+    batch = make(task=task).batch(0, range(3))
+    moved = batch.to(torch.device("meta"))
+    assert moved.words == batch.words
+    for before, after in zip(batch[:3], moved[:3], strict=True):
+        if before is None:
+            assert after is None
+        else:
+            assert (after.device.type, after.shape) == ("meta", before.shape)
+
+
+# Ahead of time
+
+
+def settled(made: list[int], least: int) -> int:
+    """How many there are when no more come, which is after the least that there must be."""
+    deadline = time.monotonic() + 30
+    while len(made) < least and time.monotonic() < deadline:
+        time.sleep(0.001)
+    before = -1
+    while len(made) != before:
+        before = len(made)
+        time.sleep(0.03)
+    return before
+
+
+def wait_for_threads(others: set[threading.Thread]) -> None:
+    """Until the threads that were started since are gone."""
+    for thread in set(threading.enumerate()) - others:
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_what_is_made_ahead_comes_in_order(threads: int) -> None:
+    rng = random.Random(0)
+    pauses = [rng.random() / 200 for _ in range(60)]
+
+    def make_one(i: int) -> int:
+        time.sleep(pauses[i])
+        return i * i
+
+    others = set(threading.enumerate())
+    indices = range(7, 60, 3)
+    assert list(ahead(make_one, indices, threads=threads)) == [i * i for i in indices]
+    wait_for_threads(others)
+
+
+def test_nothing_to_make() -> None:
+    assert list(ahead(lambda i: i, range(4, 4), threads=2)) == []
+    unused = ahead(lambda i: i, range(4), threads=2)
+    unused.close()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_no_more_is_made_ahead_than_can_be_used_soon(threads: int) -> None:
+    made: list[int] = []
+
+    def make_one(i: int) -> int:
+        made.append(i)
+        return i
+
+    items = ahead(make_one, range(10**9), threads=threads)
+    for taken in range(1, 9):
+        assert next(items) == taken - 1
+        assert taken + threads <= settled(made, taken + threads) <= taken + 2 * threads
+    items.close()
+    assert settled(made, 0) <= 8 + 2 * threads
+
+
+def test_things_are_made_side_by_side() -> None:
+    meeting = threading.Barrier(3)
+    assert list(ahead(lambda i: meeting.wait(10) * 0 + i, range(6), threads=3)) == [*range(6)]
+
+
+def test_an_exception_arrives_in_its_place() -> None:
+    made: list[int] = []
+
+    def make_one(i: int) -> int:
+        made.append(i)
+        if i >= 5:
+            raise ZeroDivisionError(i)
+        return i
+
+    others = set(threading.enumerate())
+    items = ahead(make_one, range(10**6), threads=2)
+    assert list(itertools.islice(items, 5)) == [0, 1, 2, 3, 4]
+    with pytest.raises(ZeroDivisionError, match=r"^5$"):
+        next(items)
+    assert next(items, None) is None
+    wait_for_threads(others)
+    assert len(made) <= 5 + 1 + 2 * 2
+
+
+def test_closing_does_not_wait_and_leaves_nothing_behind() -> None:
+    made: list[int] = []
+    go_on = threading.Event()
+
+    def make_one(i: int) -> int:
+        made.append(i)
+        if i:
+            assert go_on.wait(30)
+        return i
+
+    others = set(threading.enumerate())
+    items = ahead(make_one, range(100), threads=2)
+    assert next(items) == 0
+    settled(made, 3)
+    began = time.perf_counter()
+    items.close()
+    assert time.perf_counter() - began < 5
+    go_on.set()
+    wait_for_threads(others)
+    assert sorted(made) == [0, 1, 2]  # what had been waiting was never begun
+
+
+def test_a_run_that_ends_early_lets_go_of_its_stream() -> None:
+    others = set(threading.enumerate())
+    [share] = shares_of(config(steps=10**6), 1)
+    parts = share.parts(10)
+    expected = make(n=10**7, seed=5).batch(10, range(8))
+    assert rows(next(parts)) == rows(expected)
+    parts.close()
+    wait_for_threads(others)
