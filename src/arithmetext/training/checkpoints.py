@@ -32,7 +32,9 @@ class State:
 
     step: int = 0  # steps done
     seconds: float = 0.0  # that they took
-    best: float | None = None  # lowest validation loss
+    best: float | None = None  # lowest validation loss, and what came with it
+    best_nats_per_word: float | None = None
+    best_accuracy: float | None = None
     best_step: int = 0
     intervals_since: int = 0  # validations since then
     finished: bool = False

@@ -30,9 +30,9 @@ from ..models.hugging_face import save_pretrained
 from ..tokens import Tokenizer, load
 from . import checkpoints
 from .checkpoints import State
-from .config import Config, differences
+from .config import Config, TrainingConfig, differences
 from .devices import World, environment, world
-from .monitor import Monitor, read
+from .monitor import Monitor
 from .optimizers import learning_rate, make_optimizers
 from .stream import Batch, Share, chosen_of, shares
 
@@ -64,10 +64,10 @@ def train(
         shares(config, here.size)
         # The kernels that make the text compile while the model does.
         reading = aside.submit(_share, config, folder, here, known=known)
-        run = Run(config, here)
-        if reading.done():
-            reading.result()  # what is wrong with the text is said before the model compiles
         with _memory(config):
+            run = Run(config, here)
+            if reading.done():
+                reading.result()  # what is wrong with the text is said before the model compiles
             run.warm_up()
         share = reading.result()
         if here.first and not known:
@@ -78,18 +78,14 @@ def train(
             with _memory(config):
                 _train(run, share, state, folder, tensorboard=tensorboard)
         here.wait()
-        [best] = (
-            row
-            for row in read(folder / "metrics.jsonl")
-            if row["step"] == state.best_step and "validation_loss" in row
-        )
+        assert state.best is not None and state.best_accuracy is not None
         return Outcome(
             steps=state.step,
             seconds=state.seconds,
             stopped_early=state.step < config.training.steps,
-            validation_loss=best["validation_loss"],
-            nats_per_word=best["validation_nats_per_word"],
-            accuracy=best["validation_accuracy"],
+            validation_loss=state.best,
+            nats_per_word=state.best_nats_per_word,
+            accuracy=state.best_accuracy,
         )
 
 
@@ -118,12 +114,15 @@ def _share(config: Config, folder: Path, here: World, *, known: bool) -> Share:
 
 @contextmanager
 def _memory(config: Config) -> Iterator[None]:
+    """Say what to do where there is too little; on a CPU torch has no error of its own for it."""
     try:
         yield
-    except torch.OutOfMemoryError:
+    except RuntimeError as error:
+        if not isinstance(error, torch.OutOfMemoryError) and "allocate memory" not in str(error):
+            raise
         raise InputError(
-            "the card has too little memory: lower training.device_batch"
-            f" (now {config.training.device_batch} tokens), the batch stays the same"
+            "too little memory: lower training.device_batch (now"
+            f" {config.training.device_batch} tokens; the batch stays the same) or the model's size"
         ) from None
 
 
@@ -314,7 +313,7 @@ def _train(run: Run, share: Share, state: State, folder: Path, *, tensorboard: b
                 note(*done.pop(0))
             if due:
                 verdict = run.validate(share.validation)
-                _judge(state, verdict["validation_loss"], training.patience, training.steps)
+                _judge(state, verdict, training)
                 state.seconds = time.perf_counter() - began
                 if monitor is not None:
                     monitor.record({"step": state.step} | verdict)
@@ -328,13 +327,15 @@ def _train(run: Run, share: Share, state: State, folder: Path, *, tensorboard: b
             monitor.close()
 
 
-def _judge(state: State, loss: float, patience: int, steps: int) -> None:
+def _judge(state: State, verdict: dict[str, Any], training: TrainingConfig) -> None:
     """Is this the best so far, and is it time to stop?"""
-    if state.best is None or loss < state.best:
-        state.best, state.best_step, state.intervals_since = loss, state.step, 0
-    else:
-        state.intervals_since += 1
-    state.finished = state.step == steps or state.intervals_since >= patience
+    state.intervals_since += 1
+    if state.best is None or verdict["validation_loss"] < state.best:
+        state.best_step, state.intervals_since = state.step, 0
+        state.best = verdict["validation_loss"]
+        state.best_nats_per_word = verdict["validation_nats_per_word"]
+        state.best_accuracy = verdict["validation_accuracy"]
+    state.finished = state.step == training.steps or state.intervals_since >= training.patience
 
 
 def _export(run: Run, tokenizer: Tokenizer, state: State, folder: Path) -> None:

@@ -74,13 +74,17 @@ def line_of(row: dict[str, Any]) -> str:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The rows of a `metrics.jsonl`; the last one may be cut short by a kill."""
-    rows = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+    """The rows of a `metrics.jsonl`, up to one that is damaged; a kill may cut the last short."""
+    rows: list[dict[str, Any]] = []
+    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    for line in text.splitlines():
         try:
-            rows.append(json.loads(line))
+            row = json.loads(line)
         except ValueError:
             break
+        if not isinstance(row, dict) or type(row.get("step")) is not int:
+            break
+        rows.append(row)
     return rows
 
 
