@@ -309,15 +309,16 @@ def test_two_processes_give_the_losses_of_one(task: str, optimizer: str, tmp_pat
     train(tiny(task, *settings), tmp_path / "one")
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     together = [*torchrun, "--nproc-per-node=2", "-m", "arithmetext"]
+    arguments = [*command(task, tmp_path / "two", *settings), "--search-lr", "1e-2"]
     answer = subprocess.run(
-        [*together, *command(task, tmp_path / "two", *settings)],
+        [*together, *arguments],
         env=ONE_THREAD,
         capture_output=True,
         text=True,
         timeout=120,
     )
     assert answer.returncode == 0, answer.stderr
-    assert answer.stdout.count("validation") == 1  # one of them speaks
+    assert answer.stdout.count("validation") == 2  # one of them speaks: of the search, of the run
     one, two = (read(tmp_path / name / "metrics.jsonl") for name in ("one", "two"))
     assert len(one) == len(two) == 24
     for a, b in zip(one, two, strict=True):

@@ -1,5 +1,6 @@
 """The processes of a run and the device each of them has."""
 
+import atexit
 import os
 import subprocess
 from collections.abc import Iterator
@@ -84,11 +85,10 @@ def world() -> Iterator[World]:
     if size == 1:
         yield World(0, 1, device)
         return
-    dist.init_process_group("nccl" if cards else "gloo")
-    try:
-        yield World(dist.get_rank(), size, device)
-    finally:
-        dist.destroy_process_group()
+    if not dist.is_initialized():  # once: the processes of a search train several times
+        dist.init_process_group("nccl" if cards else "gloo")
+        atexit.register(dist.destroy_process_group)
+    yield World(dist.get_rank(), size, device)
 
 
 def environment(here: World) -> dict[str, Any]:
