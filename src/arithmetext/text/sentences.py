@@ -164,6 +164,17 @@ def law(sentence: Sentence) -> str | None:
     )
 
 
+def forbidden(sentence: Sentence) -> tuple[int, int, str] | None:
+    """The shortest stretch, its first place and its end, that has a law against it, and the law."""
+    for length in range(1, 10):  # the laws speak of 4 or 9 words
+        for first in range(len(sentence) - length + 1):
+            stretch = sentence[first : first + length]
+            known = law(stretch) if any(stretch) else None
+            if known is not None:
+                return first, first + length, known
+    return None
+
+
 def _fits(sentence: Sentence, residue: int, p: int) -> bool:
     """Whether every word can stand where it does if the first integer is residue mod p²."""
     for j, word in enumerate(sentence):

@@ -1,0 +1,1 @@
+"""What models do with the text: they continue it."""

@@ -1,0 +1,259 @@
+"""Windows of words are located, or shown to stand nowhere."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from flint import fmpz
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from arithmetext import trees
+from arithmetext.errors import InputError
+from arithmetext.evaluation.generation import generate
+from arithmetext.models.locator import Locator
+from arithmetext.text import beam
+from arithmetext.text.densities import PER_NAT, density, parted
+from arithmetext.text.locate import BELOW, locate, nearest
+from arithmetext.text.sentences import ANY, forbidden, parse_sentence
+from arithmetext.text.sieve import Words, words
+from arithmetext.tokens import BPE, WordTokens
+from arithmetext.tokens.spelling import spell
+from conftest import Run
+
+
+def window(n: int, length: int) -> Words:
+    return words(n, n + length, threads=1)
+
+
+@given(n=st.integers(2, BELOW - 1), length=st.integers(80, 400))
+@settings(max_examples=30)
+@example(n=BELOW - 1, length=80)
+@example(n=(1 << 24) - 40, length=80)  # across the end of what is compared place by place
+@example(n=2**31 * 3**10 - 40, length=80)
+def test_every_window_is_located(n: int, length: int) -> None:
+    found = locate(window(n, length))
+    assert found.places == [n]
+    assert found.expected < 1e-20
+
+
+@pytest.mark.parametrize("scale", [10**9, 10**11, 10**13])
+def test_sixty_four_words_are_enough(scale: int) -> None:
+    random = np.random.default_rng(scale)
+    for n in random.integers(scale // 10, scale, 5).tolist():
+        assert locate(window(n, 64), scale).places == [n]
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 7, 8, 30, 60, 1000])
+def test_the_start_of_the_text(n: int) -> None:
+    found = locate(window(n, 40))
+    assert found.places == [n] and found.complete
+
+
+@pytest.mark.parametrize("k", [10, 20, 24, 25, 32, 40, 48, 49])
+def test_across_powers_of_two(k: int) -> None:
+    # 2^k is used up by its first prime, and its exponent is not certain.
+    assert locate(window(2**k - 32, 64)).places == [2**k - 32]
+
+
+@pytest.mark.parametrize("n", [10**15, 10**15 + 10**6 - 127, 5 * 10**13, 2**62, 2**63 - 2**20])
+def test_beyond_the_default_bound(n: int) -> None:
+    assert locate(window(n, 200), 2**63).places == [n]
+
+
+def test_the_bound_holds() -> None:
+    found = locate(window(10**12, 128), 10**12)
+    assert found.places == [] and found.complete
+    assert locate(window(10**12, 128), 10**12 + 1).places == [10**12]
+    assert locate(window(1000, 64), 1000).places == []
+
+
+def test_words_that_are_not_known() -> None:
+    n = 271828182845904
+    masked = window(n, 160)
+    masked[::4] = ANY
+    assert locate(masked).places == [n]
+
+
+def test_all_places_of_a_short_window_are_given() -> None:
+    found = locate([trees.pack(word) for word in ("111000", "10")], 10**6)
+    assert found.places == [16, 256] and found.complete
+
+
+def test_too_short_a_window_says_so() -> None:
+    sentence = parse_sentence("1010 101010 1010")
+    found = locate(sentence)
+    assert found.too_short
+    # About as many as the counts of a sample make likely.
+    sample = words(10**15 - 10**7, 10**15)
+    hits = np.flatnonzero(
+        (sample[:-2] == sentence[0]) & (sample[1:-1] == sentence[1]) & (sample[2:] == sentence[2])
+    )
+    assert found.expected == pytest.approx(len(hits) / 1e7 * 1e15, rel=0.25)
+
+
+@given(st.integers(10**8, 10**12), st.integers(64, 200))
+@settings(max_examples=15)
+def test_the_text_read_backwards_stands_nowhere(n: int, length: int) -> None:
+    found = locate(window(n, length)[::-1])
+    assert found.places == [] and found.complete
+
+
+@pytest.mark.parametrize(("length", "wrong"), [(128, 1), (128, 5), (128, 10), (256, 8)])
+def test_wrong_words_are_named(length: int, wrong: int) -> None:
+    random = np.random.default_rng(length + wrong)
+    n = int(random.integers(10**12, 10**13))
+    altered = window(n, length)
+    places = np.sort(random.choice(length, wrong, replace=False))
+    altered[places] = np.where(altered[places] == 2, 10, 2)
+    assert locate(altered).places == []
+    near = nearest(altered)
+    assert near is not None
+    assert (near.place, near.differs) == (n, places.tolist())
+
+
+def test_no_place_is_near_by_chance() -> None:
+    assert nearest([2] * 40) is None
+    assert nearest(parse_sentence("10 1010 1010 10 1010 10 10 1010")) is None
+
+
+def test_what_cannot_be_located() -> None:
+    with pytest.raises(InputError, match="needs words"):
+        locate([ANY, ANY])
+    for below in (2, 2**63 + 1):
+        with pytest.raises(InputError, match="bound"):
+            locate([2], below)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "first", "end", "law"),
+    [
+        ("1100 101010 1010 101010 1010 1100", 1, 5, "divisible by 4"),
+        ("1100 1010 10 10 1100", 2, 4, "only 2 is"),
+        # One of the neighbours of an odd prime is divisible by 4.
+        ("1100 1010 10 1010 1100", 1, 4, "only 2 is"),
+        ("* * * 10 10", 3, 5, "only 2 is"),
+    ],
+)
+def test_laws_name_their_place(sentence: str, first: int, end: int, law: str) -> None:
+    known = forbidden(parse_sentence(sentence))
+    assert known is not None
+    assert known[:2] == (first, end)
+    assert law in known[2]
+
+
+def test_the_text_breaks_no_law() -> None:
+    assert forbidden(tuple(window(10**9, 300).tolist())) is None
+
+
+@pytest.mark.parametrize("scale", [10**10, 10**15])
+def test_densities_are_those_of_the_text(scale: int) -> None:
+    kinds, counts = np.unique(words(scale, scale + 10**6), return_counts=True)
+    common = counts > 5000
+    place = int(np.log(scale) * PER_NAT)
+    expected = [density(int(word))[0, place] * 1e6 for word in kinds[common]]
+    assert np.allclose(counts[common], expected, rtol=0.2)
+    assert sum(expected) == pytest.approx(counts[common].sum(), rel=0.06)
+
+
+@given(st.integers(2, 10**6))
+def test_parting_a_word_gives_the_exponents(n: int) -> None:
+    word = trees.packed(n)
+    for _, exponent in fmpz(n).factor():
+        exponents, word = parted(word)
+        assert exponent in exponents
+        assert len({trees.packed(e) for e in exponents}) == 1
+    assert word == 0
+
+
+def test_the_right_residues_are_never_impossible() -> None:
+    """A beam that drops nothing has the true n at its end, whatever n looks like."""
+    random = np.random.default_rng(5)
+    smooth = [2**43, 3**30, 2**20 * 3**15, 5**20, 2**10 * 3**5 * 5**4 * 7**4 * 11**2, 6**18]
+    for n in [*smooth, *random.integers(10**9, 10**15, 6).tolist()]:
+        there = window(n - 50, 100)
+        floor = np.full(100, beam.IMPOSSIBLE)
+        found = beam.search(there, floor, 10**8, 10**15, width=1 << 16, most=1 << 24, wrong=0)
+        assert not found.complete or n - 50 in found.candidates
+
+
+def test_locate_reads_words_and_prints_n(nt: Run) -> None:
+    answer = nt("locate", input=spell(window(31415926535897, 64)))
+    assert answer.returncode == 0
+    assert answer.stdout == "31415926535897\n"
+    assert "No other place" in answer.stderr
+
+
+def test_locate_reads_a_file_and_answers_as_json(nt: Run, tmp_path: Path) -> None:
+    altered = window(10**12, 100)
+    altered[30:32] = 2
+    (tmp_path / "words.txt").write_text(spell(altered).replace(" ", "\n"))
+    answer = nt("locate", "words.txt", "--json")
+    assert answer.returncode == 1
+    found = json.loads(answer.stdout)
+    assert found["places"] == [] and found["complete"]
+    assert (found["law"]["first_word"], found["law"]["last_word"]) == (31, 32)
+    assert found["near"]["place"] == 10**12
+    assert [d["word"] for d in found["near"]["differs"]] == [31, 32]
+
+
+def test_locate_says_why_not(nt: Run) -> None:
+    answer = nt("locate", "--below", "1e12", input="1100 101010 1010 101010 1010 1100 10")
+    assert answer.returncode == 1 and answer.stdout == ""
+    assert "not in the text below 1e12" in answer.stderr
+    assert "Words 2 to 5" in answer.stderr and "divisible by 4" in answer.stderr
+    answer = nt("locate", input="1010 101010 1010")
+    assert "too few to tell" in answer.stderr
+
+
+def test_locate_refuses_what_is_not_words(
+    refused: Callable[..., str], nt: Run, tmp_path: Path
+) -> None:
+    assert "missing.txt" in refused("locate", "missing.txt")
+    for text, says in {
+        "10 1010 abc": "word 3",
+        "10 0110": "word 2",
+        "": "at least one word",
+        "* *": "at least one word",
+    }.items():
+        (tmp_path / "words.txt").write_text(text)
+        assert says in refused("locate", "words.txt")
+    (tmp_path / "words.txt").write_bytes(b"\xff\xfe10")
+    assert "not text" in refused("locate", "words.txt")
+    (tmp_path / "words.txt").write_text("10 1010 1100")
+    assert "bound" in refused("locate", "words.txt", "--below", "2")
+    assert "bound" in refused("locate", "words.txt", "--below", "1e30")
+
+
+TOKENIZERS = {"bpe": lambda: BPE.train(256, lines=512), "words": lambda: WordTokens.commonest(128)}
+
+
+@pytest.mark.parametrize("kind", TOKENIZERS)
+def test_the_locator_predicts_every_token(kind: str) -> None:
+    tokenizer = TOKENIZERS[kind]()
+    for n in (2, 10**13, 10**15):
+        ids = tokenizer.encode(window(n, 3500)).astype(np.int64)
+        starts = [0, 37, 500]
+        reading = Locator(tokenizer).read(
+            torch.from_numpy(np.stack([ids[start : start + 256] for start in starts]))
+        )
+        continued = generate(reading, 1300)
+        for start, row in zip(starts, continued.numpy(), strict=True):
+            assert np.array_equal(row, ids[start + 256 : start + 256 + 1300])
+
+
+def test_the_locator_knows_nothing_of_another_text() -> None:
+    tokenizer = WordTokens.commonest(128)
+    ids = tokenizer.encode(window(10**13, 400)).astype(np.int64)
+    prompts = torch.from_numpy(np.stack([ids[:200], ids[199::-1]]))
+    reading = Locator(tokenizer).read(prompts)
+    known, unknown = reading.log_probabilities()
+    assert known[ids[200]] == 0 and torch.isinf(known).sum() == tokenizer.size - 1
+    assert torch.allclose(unknown.exp(), torch.full((128,), 1 / 128, dtype=torch.float64))
+    other = (int(ids[200]) + 1) % 128
+    reading.append(torch.tensor([other, other]))
+    assert torch.allclose(reading.log_probabilities().exp().sum(1), torch.ones(2).double())
+    assert not torch.isinf(reading.log_probabilities()).any()
