@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from . import __version__, cli_stats, cli_tokenizer, cli_train, trees
+from . import __version__, cli_baselines, cli_locate, cli_stats, cli_tokenizer, cli_train, trees
 from .cli_options import AsJson, Cluster, Timeout, at_least, parse_range
 from .errors import InputError
 from .integers import parse_integer
@@ -26,6 +26,8 @@ app = typer.Typer(
 Numbers = Annotated[list[str], typer.Argument(metavar="N...", help="Integers, 1 or larger.")]
 app.add_typer(cli_stats.app, name="stats")
 app.add_typer(cli_tokenizer.app, name="tokenizer")
+app.command()(cli_baselines.horizon)
+app.command()(cli_locate.locate)
 app.command()(cli_train.train)
 app.command()(cli_train.recipes)
 
@@ -203,7 +205,7 @@ def find(
 @app.command()
 def bench(
     subject: Annotated[
-        str, typer.Argument(metavar="SUBJECT", help="sieve, encode or train")
+        str, typer.Argument(metavar="SUBJECT", help="sieve, encode, train or hmm")
     ] = "sieve",
     as_json: AsJson = False,
 ) -> None:

@@ -1,0 +1,348 @@
+"""N-grams of words: the cheap baseline, counted on windows of the paper's training ranges.
+
+Words that have a token are counted each, all others as one class, whose words are told apart by
+their frequency alone. A gram of k words is one number, 8 bits a word: the context with its last
+word first, then the word that follows it. So, in the order of their contexts, the grams of all
+contexts that end alike stand together, and one sort serves all orders.
+
+Every order is interpolated with the one below as in a Pitman–Yor process. Of N words after a
+context, of T kinds, a word seen c times has the probability
+
+    (c - d [c > 0] + (s + d T) P(word | a context shorter by one)) / (N + s),
+
+with discount d and strength s of each order fitted on windows that were not counted. On this text
+it is better than the rule of Witten and Bell, and than the continuation counts of Kneser and Ney.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..compiled import kernel
+from ..errors import InputError
+from ..text.histograms import Counts, ranks_of
+from ..text.ranges import over_ranges, spans
+from ..text.residues import dictionary
+from ..text.sieve import MAX, Words, passing_words
+from ..text.splits import Range, splits
+from ..tokens import WordTokens
+from .spelled import FIRST, SPACE, Probabilities, WordReading
+
+LARGEST_ORDER = 8
+
+_WINDOW = 1 << 15  # words counted in a row
+_HELD_OUT = 4  # windows to fit discounts and strengths on
+_DISCOUNTS = [k / 20 for k in range(20)]
+_STRENGTHS = [2.0**k for k in range(-4, 13)]
+
+_OTHER = 0  # the class of words without a token; that of the others is their rank
+_NOTHING = 255  # stands in contexts for words before the beginning
+_EMPTY = np.uint64(0xFFFFFFFFFFFFFF00)  # a context of seven of them; the last byte is always 0
+_U = np.uint64
+
+_Grams = tuple[Words, NDArray[np.uint32]]  # in the order of their contexts, with counts
+
+
+@dataclass(frozen=True)
+class Score:
+    """How well words are predicted, each from the true ones before it."""
+
+    nats: float
+    accuracy: float
+
+
+def random_windows(ranges: Sequence[Range], number: int, length: int, seed: int) -> list[Range]:
+    """Windows that begin anywhere in the ranges, one place as likely as another."""
+    room = np.array([max(0, hi - lo - length + 1) for lo, hi in ranges])
+    if not room.any():
+        raise InputError(f"no range is long enough for a window of {length} integers")
+    random = np.random.default_rng(seed)
+    which = random.choice(len(ranges), number, p=room / room.sum())
+    begins = np.array([lo for lo, _ in ranges])[which] + random.integers(room[which])
+    return [(begin, begin + length) for begin in begins.tolist()]
+
+
+class NGram:
+    """A language model over word tokens that looks back at order - 1 words."""
+
+    def __init__(
+        self,
+        order: int,
+        counted: Sequence[Range],
+        held_out: Sequence[Range],
+        *,
+        tokens: WordTokens,
+    ) -> None:
+        """Count the words of some ranges, and fit the interpolation to those of others."""
+        if not 1 <= order <= LARGEST_ORDER:
+            raise InputError(f"n-grams are of order 1 to {LARGEST_ORDER}, not {order}")
+        if len(tokens.words) >= _NOTHING:
+            raise InputError(f"n-grams tell at most {_NOTHING - 1} words apart: use fewer tokens")
+        self.order, self.tokens, self.ranks = order, tokens, ranks_of(tokens.words)
+        grams, others = self._count(counted)
+        self._keys = np.concatenate([keys for keys, _ in grams])
+        self._counts = np.concatenate([counts for _, counts in grams])
+        self._starts = np.cumsum([0, *(len(keys) for keys, _ in grams)])
+        self._single = np.ones(1 + len(tokens.words)) / (1 + len(tokens.words))
+        self._single[grams[0][0]] += grams[0][1]
+        self._single /= self._single.sum()
+        self.other_words, self.other_probabilities = self._spread(others)
+        self._discounts, self._strengths = np.zeros(order + 1), np.zeros(order + 1)
+        self._fit([passing_words(lo, hi).copy() for lo, hi in held_out])
+
+    @classmethod
+    def count(
+        cls, order: int, *, tokens: WordTokens, words: int = 10**8, seed: int = 0, n: int = 10**11
+    ) -> "NGram":
+        """Count so many words on random windows of the paper's training ranges of 2..n.
+
+        10^8 words to order 8 take half a minute and 3 GB.
+        """
+        if words < 1:
+            raise InputError(f"there is nothing to count in {words} words")
+        number = -(-words // _WINDOW)
+        places = random_windows(splits(n).train, number + _HELD_OUT, _WINDOW, seed)
+        return cls(order, places[:number], places[number:], tokens=tokens)
+
+    def _count(self, ranges: Sequence[Range]) -> tuple[list[_Grams], Words]:
+        """The grams of each order from 1 on; and every word without a token, as often as seen."""
+        ends = np.cumsum([hi - lo - self.order + 1 for lo, hi in ranges]).tolist()
+        keys = np.empty(ends[-1], np.uint64)
+
+        def job(a: int, b: int) -> Words:
+            others = []
+            for (lo, hi), end in zip(ranges[a:b], ends[a:b], strict=True):
+                words = passing_words(lo, hi)
+                classes = self.ranks[words]
+                others.append(words[classes == _OTHER])
+                whole = _grams(_contexts(classes), classes, self.order)[self.order - 1 :]
+                keys[end - len(whole) : end] = whole
+            return np.concatenate(others)
+
+        pieces = over_ranges(job, 0, len(ranges), size=16, title="counting", unit="windows")
+        others = np.concatenate(list(pieces))
+        keys.sort()
+        counts = np.empty(len(keys), np.uint32)
+        grams = [_cut(_run_lengths(keys, counts), keys, counts)]
+        while len(grams) < self.order:
+            keys, counts = np.empty_like(grams[-1][0]), np.empty_like(grams[-1][1])
+            grams.append(_cut(_shorten(*grams[-1], keys, counts), keys, counts))
+        return grams[::-1], others
+
+    def _spread(self, seen: Words) -> tuple[Words, Probabilities]:
+        """The words without a token that occur below 2^63, in order, and their probabilities.
+
+        Those not seen have together, as Good and Turing say, the share of those seen once.
+        """
+        every = dictionary(MAX)
+        others = np.flatnonzero(self.ranks[every.words] == _OTHER)
+        others = others[np.argsort(every.words[others])]
+        words, prior = every.words[others], every.prior[1 + others]
+        kinds, counts = np.unique(seen, return_counts=True)
+        unseen = max(1, int(np.count_nonzero(counts == 1)))
+        probabilities = unseen * prior / prior.sum()
+        probabilities[np.searchsorted(words, kinds)] += counts
+        return words, probabilities / probabilities.sum()
+
+    def _fit(self, texts: Sequence[Words]) -> None:
+        """Discount and strength of each order in turn: they do not depend on those above it."""
+        classes = np.concatenate([self.ranks[text] for text in texts])
+        contexts = np.concatenate([_contexts(self.ranks[text]) for text in texts])
+        lower = self._single[classes]
+        for k in range(2, self.order + 1):
+            part = slice(self._starts[k - 1], self._starts[k])
+            found = np.empty((len(classes), 3))
+            _look_up(_grams(contexts, classes, k), self._keys[part], self._counts[part], found)
+            d, s = _fitted(found, lower)
+            self._discounts[k], self._strengths[k] = d, s
+            lower = _mixed(found, lower, d, s)
+
+    def class_probabilities(self, contexts: Words) -> Probabilities:
+        """Of each class after each context, [contexts, classes]."""
+        out = np.tile(self._single, (len(contexts), 1))
+        grams = self._keys, self._counts, self._starts
+        _interpolate(contexts, *grams, self._discounts, self._strengths, out)
+        return out
+
+    def score(self, words: Words) -> Score:
+        """Nats a word and accuracy on a text, each word predicted from the true ones before it."""
+        classes = self.ranks[words]
+        contexts = _contexts(classes)
+        others = np.searchsorted(self.other_words, words[classes == _OTHER])
+        nats = -np.log(self.other_probabilities[others]).sum()
+        likeliest = self.other_probabilities.argmax()
+        guesses = np.array([self.other_words[likeliest], *self.tokens.words], np.uint64)
+        right = 0
+        for a, b in spans(0, len(words), 1 << 12):
+            p = self.class_probabilities(contexts[a:b])
+            nats -= np.log(p[np.arange(b - a), classes[a:b]]).sum()
+            p[:, _OTHER] *= self.other_probabilities[likeliest]
+            right += int(np.count_nonzero(guesses[p.argmax(1)] == words[a:b]))
+        return Score(float(nats) / len(words), right / len(words))
+
+    def read(self, prompts: Tensor) -> WordReading:
+        """Read prompts of word tokens, [prompts, tokens]; they may end inside a word."""
+        places = _Places(self, len(prompts))
+        reading = WordReading(self.tokens, places)
+        for i, row in enumerate(prompts.cpu().numpy().astype(np.int64)):
+            ends = np.flatnonzero((row == SPACE) | (row >= FIRST))
+            last = row[ends[-LARGEST_ORDER:]]
+            for rank in np.where(last >= FIRST, last - FIRST + 1, _OTHER).tolist():
+                places.contexts[i] = _after(places.contexts[i], _U(rank))
+            reading.spell(i, row[ends[-1] + 1 if len(ends) else 0 :].tolist())
+        return reading
+
+
+class _Places:
+    """The words that prompts end with."""
+
+    def __init__(self, model: NGram, prompts: int) -> None:
+        self.model, self.contexts = model, np.full(prompts, _EMPTY)
+
+    def probabilities(self) -> Probabilities:
+        return self.model.class_probabilities(self.contexts)
+
+    def others(self, prompt: int) -> tuple[Words, Probabilities]:
+        return self.model.other_words, self.model.other_probabilities
+
+    def advance(self, prompts: NDArray[np.int64], words: Words) -> None:
+        ranks = self.model.ranks[words].astype(np.uint64)
+        self.contexts[prompts] = _after(self.contexts[prompts], ranks)
+
+
+def _after(contexts: Any, ranks: Any) -> Any:
+    """Contexts with one more word; the eighth from the end is forgotten."""
+    return contexts >> _U(8) & _EMPTY | ranks << _U(56)
+
+
+def _grams(contexts: Words, classes: Counts, k: int) -> Words:
+    """The grams of k words that contexts and the words after them make."""
+    ends = classes.astype(np.uint64)
+    return contexts >> _U(72 - 8 * k) << _U(8) | ends if k > 1 else ends
+
+
+def _cut(size: int, keys: Words, counts: NDArray[np.uint32]) -> _Grams:
+    return keys[:size].copy(), counts[:size].copy()
+
+
+def _fitted(found: Probabilities, lower: Probabilities) -> tuple[float, float]:
+    """The discount and the strength that make the words found likeliest."""
+
+    def cost(d: float, s: float) -> float:
+        return -float(np.log(_mixed(found, lower, d, s)).sum())
+
+    d, s = 0.5, 1.0
+    for _ in range(3):  # one and the other in turns, until nothing changes any more
+        s = min(_STRENGTHS, key=partial(cost, d))
+        d = min(_DISCOUNTS, key=partial(cost, s=s))
+    return d, s
+
+
+def _mixed(found: Probabilities, lower: Probabilities, d: float, s: float) -> Probabilities:
+    """The probabilities of words, from their counts and from the order below."""
+    count, total, kinds = found.T
+    mixed: Probabilities = (count - d * (count > 0) + (s + d * kinds) * lower) / (total + s)
+    return np.where(total > 0, mixed, lower)
+
+
+@kernel
+def _contexts(classes: Counts) -> Words:
+    """What stands before each word."""
+    out = np.empty(len(classes), np.uint64)
+    context = _EMPTY
+    for i in range(len(classes)):
+        out[i] = context
+        context = context >> _U(8) & _EMPTY | _U(classes[i]) << _U(56)
+    return out
+
+
+@kernel
+def _run_lengths(keys: Any, counts: Any) -> int:
+    """Of ordered keys leave one of each, and how often it was there; return how many are left."""
+    size = 0
+    for key in keys:
+        if size and keys[size - 1] == key:
+            counts[size - 1] += np.uint32(1)
+        else:
+            keys[size] = key
+            counts[size] = 1
+            size += 1
+    return size
+
+
+@kernel
+def _shorten(keys: Any, counts: Any, shorter: Any, sums: Any) -> int:
+    """Drop the earliest word of grams and add up those that become equal; return how many are left.
+
+    Those of the same shorter context stand together already, so one pass is enough.
+    """
+    total = np.zeros(256, np.uint32)
+    kinds = np.empty(256, np.uint8)  # the words after this context
+    size = number = 0
+    for i in range(len(keys)):
+        context, word = keys[i] >> _U(16), np.uint8(keys[i])
+        if total[word] == 0:
+            kinds[number] = word
+            number += 1
+        total[word] += counts[i]
+        if i + 1 == len(keys) or keys[i + 1] >> _U(16) != context:
+            for word in kinds[:number]:
+                shorter[size], sums[size] = context << _U(8) | _U(word), total[word]
+                total[word] = 0
+                size += 1
+            number = 0
+    return size
+
+
+@kernel
+def _lower_bound(keys: Any, a: Any, b: Any, key: Any) -> Any:
+    """Where in keys[a:b] the first stands that is not less, if all that are less stand first."""
+    while a < b:
+        middle = (a + b) >> 1
+        if keys[middle] < key:
+            a = middle + 1
+        else:
+            b = middle
+    return a
+
+
+@kernel
+def _look_up(grams: Any, keys: Any, counts: Any, found: Any) -> None:
+    """How often a gram was counted; how often its context, and with how many kinds of words."""
+    for i in range(len(grams)):
+        context = grams[i] >> _U(8)
+        count = total = kinds = 0
+        j = _lower_bound(keys, 0, len(keys), context << _U(8))
+        while j < len(keys) and keys[j] >> _U(8) == context:
+            count += counts[j] * (keys[j] == grams[i])
+            total += counts[j]
+            kinds += 1
+            j += 1
+        found[i, 0], found[i, 1], found[i, 2] = count, total, kinds
+
+
+@kernel
+def _interpolate(
+    contexts: Any, keys: Any, counts: Any, starts: Any, discounts: Any, strengths: Any, out: Any
+) -> None:
+    """Turn probabilities of single words into those of words after contexts, order by order."""
+    for i in range(len(contexts)):
+        for k in range(2, len(starts)):
+            context = contexts[i] >> _U(72 - 8 * k)
+            begin = _lower_bound(keys, starts[k - 1], starts[k], context << _U(8))
+            end = begin
+            total = np.int64(0)
+            while end < starts[k] and keys[end] >> _U(8) == context:
+                total += counts[end]
+                end += 1
+            if total == 0:
+                break  # a longer context was not seen either
+            share = 1 / (total + strengths[k])
+            out[i] *= (strengths[k] + discounts[k] * (end - begin)) * share
+            for j in range(begin, end):
+                out[i, np.uint8(keys[j])] += (counts[j] - discounts[k]) * share
