@@ -386,19 +386,25 @@ def test_the_names_of_recipes(capsys: pytest.CaptureFixture[str]) -> None:
         for size in ("-d64", "", "-d1024")
         for rho in ("-rho0.25", "-rho0.5", "", "-rho2")
     }
+    expected |= {"hmm-laptop"} | {
+        f"hmm-{kind}{size}" for kind in ("paper", "sequence") for size in ("-d64", "", "-d1024")
+    }
     assert set(RECIPES) == expected
     list_recipes()
     head, *lines = capsys.readouterr().out.splitlines()
     assert head.split()[0] == "recipe"
     assert [line.split()[0] for line in lines] == list(RECIPES)
     for line in lines:
-        name, kind, size, layers, width, context, steps, *_ = line.split()
+        name, kind, size, context, steps, _, *model = line.split()
         config = recipe(name)
         assert (kind, int(size)) == (config.tokens.kind, config.tokens.size)
-        assert int(layers) == config.model.layers
-        assert int(width) == config.model.width
         assert int(context) == config.model.context
         assert int(steps) == config.training.steps
+        if isinstance(config.model, GPTConfig):
+            width = f"{config.model.width},"
+            assert model[:4] == [str(config.model.layers), "layers,", "width", width]
+        else:
+            assert model[:4] == ["HMM", "of", str(config.model.states), "states,"]
     list_recipes(as_json=True)
     listed = json.loads(capsys.readouterr().out)
     assert listed == {name: asdict(recipe(name)) for name in RECIPES}
@@ -408,20 +414,22 @@ def test_the_names_of_recipes(capsys: pytest.CaptureFixture[str]) -> None:
 def test_recipes(name: str) -> None:
     config = RECIPES[name]()
     assert config.checked() == config == recipe(name)
-    assert name.startswith(f"{config.task}-")
+    gpt = isinstance(config.model, GPTConfig)
+    assert name.startswith(f"{config.task}-" if gpt else "hmm-")
     assert config.n == 10**11
     for processes in (1, 2, 4, 8):
         micro, times = shares(config, processes)
         assert micro * config.model.context <= config.training.device_batch
         assert micro * times * processes * config.model.context == config.training.batch
     if match := PAPER.fullmatch(name):
+        assert isinstance(config.model, GPTConfig)
         rho = float(match[3] or 1)
         assert config.tokens == TokensConfig(kind="bpe", size=int(match[2] or 256))
         assert config.model.layers == config.model.heads == 12 * rho
         assert config.model.width == 768 * rho
         assert (config.model.context, config.model.positions) == (1024, "learned")
         assert config.training.optimizer == "adamw"
-    else:
+    elif gpt:
         assert name == f"{config.task}-laptop"
 
 

@@ -3,22 +3,72 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from arithmetext import report, studies
+from arithmetext.training import config, recipes
+from conftest import Run
+
+# What takes minutes at laptop scale, made to take seconds.
+SMALL: dict[str, dict[str, Any]] = {
+    "baselines": {
+        "integers": 1 << 16,
+        "bounds": [1, 2, 3, 7, 31, 1021],
+        "prompts": 4,
+        "prompt_tokens": 96,
+        "following_tokens": 8,
+        "ngram_words": 10**5,
+        "trained": {
+            "HMM": ["hmm-laptop", "training.steps=4", "model.states=16"],
+            "GPT": ["ntp-laptop", "training.steps=4", "model.layers=1"],
+        },
+    },
+    "locator": {"lengths": [32, 64], "windows": 2},
+}
 
 
-def test_the_page_holds_every_study_and_runs_them_once(nt, tmp_path: Path) -> None:
-    first = nt("reproduce")
-    assert first.returncode == 0, first.stderr
-    page = (tmp_path / "reports/laptop/index.html").read_text()
+def test_the_page_holds_every_study_and_runs_them_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, changes in SMALL.items():
+        study = studies.all_studies()[name]
+        small = study.settings("laptop") | changes
+        monkeypatch.setattr(study, "settings", lambda scale, small=small: small)
+    for study in studies.all_studies().values():
+        result, kept = studies.perform(study, "laptop", tmp_path / "data")
+        assert not kept
+        assert studies.perform(study, "laptop", tmp_path / "data") == (result, True)
+    page = report.build(tmp_path).read_text()
     for name, study in studies.all_studies().items():
         assert f'<section id="{name}"' in page
         assert study.TITLE in page
-        assert (tmp_path / f"reports/laptop/data/{name}.csv").exists()
+        assert (tmp_path / f"data/{name}.csv").exists()
     # Self-contained: nothing is fetched from anywhere.
     assert not re.search(r'(?:src|href)="(?:https?:)?//', page)
-    again = nt("reproduce")
-    assert again.stdout.count("kept from before") == len(studies.all_studies())
+    assert report.build(tmp_path).read_text() == page
+
+
+@pytest.mark.parametrize("scale", studies.SCALES)
+def test_settings_of_every_scale_can_be_kept(scale: str) -> None:
+    for study in studies.all_studies().values():
+        assert json.loads(json.dumps(study.settings(scale))) == study.settings(scale)
+
+
+@pytest.mark.parametrize("scale", studies.SCALES)
+def test_what_is_to_be_trained_exists(scale: str) -> None:
+    for base, *changes in studies.all_studies()["baselines"].settings(scale)["trained"].values():
+        config.changed(recipes.recipe(base), changes)
+
+
+def test_reproduce_keeps_what_it_has_done(nt: Run, tmp_path: Path) -> None:
+    chosen = ["--only", "dictionary_growth", "--only", "decided_sentences"]
+    first = nt("reproduce", *chosen)
+    assert first.returncode == 0, first.stderr
+    page = (tmp_path / "reports/laptop/index.html").read_text()
+    assert page.count("<section") == 2
+    assert nt("reproduce", *chosen).stdout.count("kept from before") == 2
     assert (tmp_path / "reports/laptop/index.html").read_text() == page
 
 

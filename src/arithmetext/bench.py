@@ -1,5 +1,6 @@
 """Speed, side by side with the peers that are installed, measured in one run."""
 
+import logging
 import platform
 import re
 import shutil
@@ -126,6 +127,7 @@ def train() -> dict[str, Any]:
     """
     from importlib.util import find_spec
 
+    from .models.gpt import GPTConfig
     from .training.config import changed
     from .training.devices import world
     from .training.loop import Run
@@ -148,6 +150,8 @@ def train() -> dict[str, Any]:
         steps = 4 if card else 8
         settings = ["model.positions=learned", "training.steps=1e6"]
         config = changed(recipe("ntp-paper" if card else "ntp-laptop"), settings)
+        shape = config.model
+        assert isinstance(shape, GPTConfig)
         tokenizer = config.tokens.tokenizer(config.text, config.n)
         parts = Share(config, tokenizer, here.rank, here.size).parts(0)
         runs: Runs = {"ours": {}}
@@ -170,17 +174,17 @@ def train() -> dict[str, Any]:
             unit="thousand tokens a second",
             conditions={
                 "device": here.name,
-                "model": f"{config.model.layers} layers of {config.model.heads} heads,"
-                f" L = {config.model.context}, D = {config.tokens.size},"
+                "model": f"{shape.layers} layers of {shape.heads} heads,"
+                f" L = {shape.context}, D = {config.tokens.size},"
                 f" {'bfloat16' if here.bf16 else 'float32'}",
                 "batch": f"{config.training.batch} tokens, {run.micro} windows at once",
                 "not in the figures": "compiling",
             },
         )
         report["conditions"]["time spent waiting for text"] = f"{waited / worked:.2%}"
-        if here.peak is not None:
-            rate = report["ours"]["AdamW"] * 1e3
-            report["conditions"]["MFU"] = f"{rate * run.operations / here.peak:.1%} (AdamW)"
+        mfu = run.mfu(report["ours"]["AdamW"] * 1e3)
+        if mfu is not None:
+            report["conditions"]["MFU"] = f"{mfu:.1%} (AdamW)"
         return report
 
 
@@ -230,7 +234,145 @@ def _hugging_face_loop(run: Any, part: Any, steps: int, *, compiled: bool) -> Ca
     return work
 
 
-SUBJECTS = {"sieve": sieve, "encode": encode, "train": train}
+def hmm() -> dict[str, Any]:
+    """Log-likelihood and its gradient on the CPU, against a pass of other libraries.
+
+    Theirs is an iteration of expectation–maximisation, or for dynamax the gradient too; all
+    of these are the forward and the backward algorithm.
+    """
+    from importlib.util import find_spec
+
+    import torch
+
+    from .models.hmm import HMM, HMMConfig
+
+    states, tokens, windows, length = 512, 256, 64, 64
+    torch.manual_seed(0)
+    model = HMM(HMMConfig(states=states, conditioned="sequence"), vocabulary=tokens)
+    few = torch.randint(tokens, (windows, length))
+    many = torch.randint(tokens, (4 * windows, 4 * length))
+
+    def ours(ids: torch.Tensor, threads: int) -> float:
+        torch.set_num_threads(threads)
+        start = time.perf_counter()
+        model.log_likelihood(ids).sum().backward()  # type: ignore[no-untyped-call]
+        return time.perf_counter() - start
+
+    same, more = f"{windows} windows of {length}", f"{4 * windows} windows of {4 * length}"
+    both = f"{more}, 2 threads"
+    runs: Runs = {
+        "ours": {
+            same: partial(ours, few, 1),
+            more: partial(ours, many, 1),
+            both: partial(ours, many, 2),
+        }
+    }
+    parameters = [logs.detach().exp() for logs in model.logarithms()]
+    peers: dict[str, Callable[..., Callable[[], float]]] = {
+        "hmmlearn": _hmmlearn,
+        "pomegranate": _pomegranate,
+        "dynamax": _dynamax,
+    }
+    for peer, prepare in peers.items():
+        if find_spec(peer):
+            runs[peer] = {same: prepare(*parameters, few)}
+    return _report(
+        runs,
+        {same: few.numel(), more: many.numel(), both: many.numel()},
+        per=1e3,
+        rounds=3,
+        unit="thousand tokens a second",
+        conditions={
+            "model": f"H = {states}, D = {tokens}, the same parameters for all",
+            "sequences": f"random tokens, the same for all; {more} for ours alone",
+            "threads": "ours one unless said; the others as many as they take",
+            "not in the figures": "compiling, and setting the parameters",
+        },
+    )
+
+
+def _hmmlearn(initial: Any, transition: Any, emission: Any, ids: Any) -> Callable[[], float]:
+    """One iteration, by the faster of its two implementations."""
+    from importlib import import_module
+
+    library: Any = import_module("hmmlearn.hmm")
+    logging.getLogger("hmmlearn").setLevel(logging.ERROR)  # it warns of too little data
+    states, tokens = emission.shape
+
+    def work() -> float:
+        model = library.CategoricalHMM(
+            states, n_features=tokens, n_iter=1, init_params="", implementation="scaling"
+        )
+        model.startprob_ = _rows(initial)
+        model.transmat_, model.emissionprob_ = _rows(transition), _rows(emission)
+        start = time.perf_counter()
+        model.fit(ids.numpy().reshape(-1, 1), [ids.shape[1]] * len(ids))
+        return time.perf_counter() - start
+
+    return work
+
+
+def _pomegranate(initial: Any, transition: Any, emission: Any, ids: Any) -> Callable[[], float]:
+    """The expectations of one iteration."""
+    from importlib import import_module
+
+    import torch
+
+    library: Any = import_module("pomegranate.hmm")
+    categorical: Any = import_module("pomegranate.distributions").Categorical
+    model = library.DenseHMM(
+        [categorical(row[None]) for row in emission],
+        edges=transition,
+        starts=initial,
+        ends=torch.full_like(initial, 1 / len(initial)),
+    )
+
+    def work() -> float:
+        start = time.perf_counter()
+        model.summarize(ids[..., None])
+        return time.perf_counter() - start
+
+    return work
+
+
+def _dynamax(initial: Any, transition: Any, emission: Any, ids: Any) -> Callable[[], float]:
+    """The log-likelihood and its gradient, compiled, all windows together."""
+    from importlib import import_module
+
+    jax: Any = import_module("jax")
+    library: Any = import_module("dynamax.hidden_markov_model")
+    states, tokens = emission.shape
+    hmm = library.CategoricalHMM(states, 1, tokens)
+    parameters, _ = hmm.initialize(
+        jax.random.PRNGKey(0),
+        initial_probs=jax.numpy.array(initial.numpy()),
+        transition_matrix=jax.numpy.array(transition.numpy()),
+        emission_probs=jax.numpy.array(emission.numpy())[:, None],
+    )
+    windows = jax.numpy.array(ids.numpy())[..., None]
+
+    def whole(parameters: Any) -> Any:
+        each = jax.vmap(lambda window: hmm.marginal_log_prob(parameters, window))
+        return each(windows).sum()
+
+    compiled = jax.jit(jax.value_and_grad(whole))
+
+    def work() -> float:
+        start = time.perf_counter()
+        jax.block_until_ready(compiled(parameters))
+        return time.perf_counter() - start
+
+    work()  # compiles
+    return work
+
+
+def _rows(probabilities: Any) -> Any:
+    """In float64, with sums of one to its precision."""
+    rows = probabilities.double().numpy()
+    return rows / rows.sum(-1, keepdims=True)
+
+
+SUBJECTS = {"sieve": sieve, "encode": encode, "train": train, "hmm": hmm}
 
 
 def _report(

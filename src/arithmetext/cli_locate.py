@@ -58,7 +58,7 @@ def locate(
         if found.too_short:
             _say(
                 f"{count} may stand in many places below {bound}, about {found.expected:.2g} by"
-                " chance: too few to tell. Places below 2^24 are all listed."
+                f" chance: too few to tell. Places below {locating.SMALL} are all listed."
             )
         elif found.places:
             others = "No other place" if found.complete else "No other place is to be expected"

@@ -4,7 +4,7 @@ import json
 import os
 from math import isfinite
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -71,18 +71,24 @@ def recipes(as_json: AsJson = False) -> None:
     """List the recipes that `nt train` takes."""
     from dataclasses import asdict
 
+    from .models.gpt import GPTConfig
     from .training.recipes import RECIPES
+
+    def shape(model: Any) -> str:
+        if isinstance(model, GPTConfig):
+            return f"{model.layers} layers, width {model.width}, {model.positions} positions"
+        return f"HMM of {model.states} states, given the {model.conditioned}"
 
     configs = {name: make() for name, make in RECIPES.items()}
     if as_json:
         print(json.dumps({name: asdict(config) for name, config in configs.items()}, indent=1))
         return
-    print(f"{'recipe':24} {'tokens':10} layers  width     L  steps of  tokens")
+    print(f"{'recipe':24} {'tokens':10}    L   steps of tokens  model")
     for name, c in configs.items():
         print(
-            f"{name:24} {c.tokens.kind:5} {c.tokens.size:4} {c.model.layers:6} {c.model.width:6}"
-            f" {c.model.context:5} {c.training.steps:9} {short(c.training.batch):>7}"
-            f"  {c.model.positions}, {c.training.optimizer} {c.training.lr:g}"
+            f"{name:24} {c.tokens.kind:5} {c.tokens.size:4} {c.model.context:5}"
+            f" {c.training.steps:7} {short(c.training.batch):>9}"
+            f"  {shape(c.model)}, {c.training.optimizer} {c.training.lr:g}"
         )
 
 

@@ -39,6 +39,11 @@ def whole_file(path: Path) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
+def cache_folder() -> Path:
+    """Where the user keeps what can be made again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "arithmetext"
+
+
 def make_folder(path: Path) -> None:
     """Make a folder, and those above it, unless it is there."""
     try:

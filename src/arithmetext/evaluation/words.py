@@ -68,10 +68,8 @@ def word_accuracy(model: LanguageModel, prompts: Prompts) -> Shares:
 
     The model goes on by itself, by its likeliest tokens, for as many as the truth has.
     """
-    device = next(model.parameters()).device if isinstance(model, torch.nn.Module) else None
-    continued = generate(model.read(prompts.prompts.to(device)), prompts.following.shape[1])
-    predicted = prompts.words_after(continued)
-    true = prompts.words_after(prompts.following)
+    continued = generate(model.read(prompts.prompts), prompts.following.shape[1])
+    predicted, true = prompts.words_after(continued), prompts.words_after(prompts.following)
     return np.array([hits(p, t) / len(t) for p, t in zip(predicted, true, strict=True)])
 
 
@@ -81,16 +79,14 @@ def hits(predicted: Words, true: Words) -> int:
     return int(np.count_nonzero(predicted[:shared] == true[:shared]))
 
 
-@torch.no_grad()
 def nats_per_word(model: LanguageModel, prompts: Prompts) -> Shares:
     """The nats that each prompt's continuation costs a word, every token given the true ones."""
-    device = next(model.parameters()).device if isinstance(model, torch.nn.Module) else None
-    reading = model.read(prompts.prompts.to(device))
-    following = prompts.following.to(device)
-    nats = torch.zeros(len(following), dtype=torch.float64, device=device)
-    for token in following.T:
-        nats -= reading.log_probabilities().double().gather(1, token[:, None])[:, 0]
-        reading.append(token)
+    nats = torch.zeros(len(prompts.ids), dtype=torch.float64)
+    reading = model.read(prompts.prompts)
+    for tokens in prompts.following.T:
+        logs = reading.log_probabilities().cpu().double()
+        nats -= logs.gather(1, tokens[:, None])[:, 0]
+        reading.append(tokens)
     spaces = np.array([token.count(" ") for token in prompts.tokenizer.vocabulary])
-    words: Shares = nats.cpu().numpy() / spaces[prompts.following.numpy()].sum(1)
-    return words
+    a_word: Shares = nats.numpy() / spaces[prompts.following.numpy()].sum(1)
+    return a_word

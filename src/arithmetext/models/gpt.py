@@ -135,10 +135,35 @@ class GPT(nn.Module):
             x = x.gather(1, chosen[..., None].expand(-1, -1, x.shape[-1]))
         return F.linear(self.norm(x), self.tokens.weight)
 
+    def read(self, prompts: Tensor) -> "Window":
+        """Read prompts of any length; of these it sees the last `context` tokens."""
+        return Window(self, prompts.to(self.tokens.weight.device))
+
     def operations(self, length: int) -> int:
         """Floating-point operations to train on one token, counted as 6N + 12·layers·d·L."""
         size = sum(p.numel() for p in self.parameters())
         return 6 * size + 12 * self.config.layers * self.config.width * length
+
+
+class Window:
+    """Prompts that have been read: their last tokens, read anew for every token to come."""
+
+    def __init__(self, model: GPT, prompts: Tensor) -> None:
+        if not model.causal:
+            raise InputError("a model of masked text does not say what comes next")
+        if prompts.shape[1] < 1:
+            raise InputError("a prompt needs a token at least")
+        self.model, self.ids = model, prompts[:, -model.config.context :]
+
+    @torch.no_grad()
+    def log_probabilities(self) -> Tensor:
+        last = torch.full_like(self.ids[:, :1], self.ids.shape[1] - 1)
+        logits: Tensor = self.model(self.ids, last)[:, 0]
+        return logits.float().log_softmax(-1)
+
+    def append(self, tokens: Tensor) -> None:
+        ids = torch.cat([self.ids, tokens.to(self.ids.device)[:, None]], 1)
+        self.ids = ids[:, -self.model.config.context :]
 
 
 def gelu(x: Tensor) -> Tensor:

@@ -206,7 +206,7 @@ def save_pretrained(model: GPT, tokenizer: Tokenizer, folder: Path) -> None:
 def load_pretrained(folder: Path) -> GPT:
     """Read a model that `save_pretrained`, or `transformers`, has written."""
     path = folder / _CONFIG
-    read = _read_config(path)
+    read = read_config(path)
     architecture = ARCHITECTURES.get(str(read.get("model_type")))
     if architecture is None:
         raise InputError(
@@ -222,7 +222,7 @@ def load_pretrained(folder: Path) -> GPT:
         )
 
     path = folder / _WEIGHTS
-    tensors = _read_tensors(path)
+    tensors = read_tensors(path)
     if len(tensors) < config.layers:
         raise InputError(f"{path} has {len(tensors)} tensors, too few for {config.layers} layers")
     # Nothing is allocated before all is known to fit.
@@ -247,7 +247,7 @@ def load_pretrained(folder: Path) -> GPT:
     return model
 
 
-def _read_config(path: Path) -> dict[str, Any]:
+def read_config(path: Path) -> dict[str, Any]:
     try:
         read = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -259,7 +259,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     return read
 
 
-def _read_tensors(path: Path) -> dict[str, Tensor]:
+def read_tensors(path: Path) -> dict[str, Tensor]:
     try:
         return load(path.read_bytes())
     except OSError as error:

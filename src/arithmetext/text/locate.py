@@ -25,11 +25,12 @@ Integers = NDArray[np.int64]
 
 BELOW = 10**15
 
-SMALL = 1 << 24
+SMALL = 1 << 22
 SPAN = 1000  # a search covers integers that differ by this factor at the most
 LONGEST = 256  # words that are searched for; the others of a window are compared in the end
 TOLERANT = 128  # the same where words may be wrong
 
+Effort = tuple[int, int]
 # Residues kept and integers tried, more and more; then the same where words may be wrong.
 EFFORTS = ((1 << 12, 1 << 22), (1 << 15, 1 << 25), (1 << 17, 1 << 25))
 TOLERANT_EFFORTS = ((1 << 11, 1 << 14), (1 << 14, 1 << 16))
@@ -63,7 +64,9 @@ class Location:
         return not self.complete and self.expected > MANY
 
 
-def locate(window: Sequence[int] | Words, below: int = BELOW) -> Location:
+def locate(
+    window: Sequence[int] | Words, below: int = BELOW, *, efforts: Sequence[Effort] = EFFORTS
+) -> Location:
     """The places n below a bound where the words of n, n + 1, … are these packed ones.
 
     ANY stands for a word that is not known.
@@ -78,7 +81,7 @@ def locate(window: Sequence[int] | Words, below: int = BELOW) -> Location:
     floor = np.where(window == ANY, 0, IMPOSSIBLE)
     ranges = _ranges(end)
     expected = dict.fromkeys(ranges, inf)
-    for width, most in EFFORTS:
+    for width, most in efforts:
         for lo, hi in tuple(ranges):
             found = _search(window, floor, lo, hi, width, most, 0)
             expected[lo, hi] = found.expected

@@ -21,10 +21,8 @@ offset there could be, and counts only when all have become one.
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +30,7 @@ from numpy.typing import NDArray
 
 from ..compiled import kernel
 from ..errors import InputError
-from ..files import whole_file
+from ..files import cache_folder, whole_file
 from ..text.ranges import over_ranges
 from ..text.sieve import Words
 from ..text.sieve import words as words_of
@@ -278,7 +276,7 @@ def _encode_letters(letters: Any, tables: Any) -> Any:
 def _cached_tables(vocabulary: list[str], merges: list[tuple[int, int]]) -> Tables:
     """The tables from the user's cache; if they are not there, or damaged, made and put there."""
     key = hashlib.sha256(json.dumps([_VERSION, vocabulary, merges]).encode()).hexdigest()
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "arithmetext"
+    folder = cache_folder()
     path = folder / f"encoder-{key[:32]}.npz"
     try:
         with np.load(path) as arrays:

@@ -15,12 +15,14 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 from ..errors import InputError
 from ..integers import parse_integer
 from ..models.gpt import GPTConfig
+from ..models.hmm import HMMConfig
 from ..text.sieve import MAX
 from ..text.splits import Splits, splits
 from ..tokens import BPE, Tokenizer, WordTokens
 from ..tokens.tokenizer import TRAINED_TO
 
 T = TypeVar("T")
+Model = type[GPTConfig] | type[HMMConfig]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +64,7 @@ class Config:
     n: int = TRAINED_TO  # the text is that of 2..n
     seed: int = 0
     tokens: TokensConfig = field(default_factory=TokensConfig)
-    model: GPTConfig = field(default_factory=GPTConfig)
+    model: GPTConfig | HMMConfig = field(default_factory=GPTConfig)
     training: TrainingConfig
 
     @property
@@ -76,9 +78,9 @@ class Config:
 
     def checked(self) -> "Config":
         """Refuse what cannot be trained."""
-        at_least_one = {
-            "model.layers": self.model.layers,
-            "model.heads": self.model.heads,
+        gpt = isinstance(self.model, GPTConfig)
+        sizes = ["layers", "heads"] if gpt else ["states"]
+        at_least_one = {f"model.{name}": getattr(self.model, name) for name in sizes} | {
             "training.steps": self.training.steps,
             "training.interval": self.training.interval,
             "training.patience": self.training.patience,
@@ -105,6 +107,8 @@ class Config:
         if self.n >= MAX:
             raise InputError(f"n = {self.n} is beyond 2^63, the end of what the sieve can reach")
         splits(self.n)
+        if not gpt and (self.task, self.training.optimizer) != ("ntp", "adamw"):
+            raise InputError("an HMM takes no task but ntp and no training.optimizer but adamw")
         return self
 
     def save(self, path: Path) -> None:
@@ -115,7 +119,8 @@ class Config:
     @classmethod
     def load(cls, path: Path) -> "Config":
         try:
-            return _build(cls, json.loads(path.read_text(encoding="utf-8")), "").checked()
+            values = json.loads(path.read_text(encoding="utf-8"))
+            return _build(cls, values, "", _model_of(values)).checked()
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror}") from None
         except (ValueError, TypeError, RecursionError) as error:
@@ -128,7 +133,8 @@ def changed(config: Config, settings: Sequence[str]) -> Config:
         name, sign, value = setting.partition("=")
         if not sign:
             raise InputError(f"--set takes NAME=VALUE, such as training.lr=1e-3, not {setting!r}")
-        config = _set(config, name.strip().split("."), value.strip(), name.strip())
+        model = type(config.model)
+        config = _set(config, name.strip().split("."), value.strip(), name.strip(), model)
     return config.checked()
 
 
@@ -144,31 +150,46 @@ def differences(ours: Config, theirs: Config) -> list[str]:
         return values
 
     a, b = flat(ours), flat(theirs)
-    return [f"{name} = {a[name]} and {b[name]}" for name in a if a[name] != b[name]]
+    both = [(name, a.get(name, "nothing"), b.get(name, "nothing")) for name in a | b]
+    return [f"{name} = {one} and {other}" for name, one, other in both if one != other]
 
 
-def _set(config: Any, path: list[str], value: str, name: str) -> Any:
-    known = get_type_hints(type(config))
+def _set(config: Any, path: list[str], value: str, name: str, model: Model) -> Any:
+    known = _types(type(config), model)
     first, *rest = path
     if first not in known or is_dataclass(known[first]) != bool(rest):
-        raise InputError(f"no setting {name!r}{_nearest(name)}")
+        raise InputError(f"no setting {name!r}{_nearest(name, model)}")
     old = getattr(config, first)
-    new = _set(old, rest, value, name) if rest else _parse(known[first], value, name)
+    new = _set(old, rest, value, name, model) if rest else _parse(known[first], value, name)
     return replace(config, **{first: new})
 
 
-def _nearest(name: str) -> str:
-    names = settings()
+def _nearest(name: str, model: Model) -> str:
+    names = settings(model)
     close = get_close_matches(name, names, 1) or [n for n in names if n.endswith(f".{name}")]
     return f"; did you mean {close[0]}?" if close else f"; there are: {', '.join(names)}"
 
 
-def settings() -> list[str]:
-    """The names of all fields, as `--set` takes them."""
+def settings(model: Model = GPTConfig) -> list[str]:
+    """The names of all fields, as `--set` takes them, of a run with such a model."""
     names = []
-    for name, kind in get_type_hints(Config).items():
+    for name, kind in _types(Config, model).items():
         names += [f"{name}.{f.name}" for f in fields(kind)] if is_dataclass(kind) else [name]
     return names
+
+
+def _types(kind: type, model: Model) -> dict[str, Any]:
+    """The types of the fields, where a run may have one of several models that of its own."""
+    types = get_type_hints(kind)
+    return types | {"model": model} if "model" in types else types
+
+
+def _model_of(values: Any) -> Model:
+    """The model that has most of the settings in a file; what else there is will be refused."""
+    given = values.get("model") if isinstance(values, dict) else None
+    names = set(given) if isinstance(given, dict) else set()
+    models: tuple[Model, ...] = get_args(get_type_hints(Config)["model"])
+    return max(models, key=lambda model: len(names & {f.name for f in fields(model)}))
 
 
 def _parse(kind: Any, value: str, name: str) -> Any:
@@ -187,17 +208,17 @@ def _parse(kind: Any, value: str, name: str) -> Any:
     return number
 
 
-def _build(kind: type[T], values: Any, prefix: str) -> T:
+def _build(kind: type[T], values: Any, prefix: str, model: Model) -> T:
     """Read a configuration back; whatever does not fit raises ValueError or TypeError."""
     if not isinstance(values, dict):
         raise InputError(f"{prefix.rstrip('.') or 'it'} is {values!r}, not a group of settings")
-    known = get_type_hints(kind)
+    known = _types(kind, model)
     given = {}
     for name, value in values.items():
         if name not in known:
-            raise InputError(f"no setting {prefix + name!r}{_nearest(prefix + name)}")
+            raise InputError(f"no setting {prefix + name!r}{_nearest(prefix + name, model)}")
         if is_dataclass(known[name]):
-            given[name] = _build(known[name], value, f"{prefix}{name}.")  # type: ignore[arg-type]
+            given[name] = _build(known[name], value, f"{prefix}{name}.", model)
         elif not _fits(known[name], value):
             raise InputError(f"{prefix}{name} cannot be {value!r}")
         else:

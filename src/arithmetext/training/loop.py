@@ -4,7 +4,7 @@
 
 The same configuration gives the same weights, killed and resumed or not (on a CPU to the last bit).
 After every `interval` of steps, what the paper calls an epoch, the validation loss is taken and a
-checkpoint written; `model/` has the weights of the lowest, in the Hugging Face format.
+checkpoint written; `model/` has the weights of the lowest, as `models.files` writes them.
 """
 
 import json
@@ -25,8 +25,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ..errors import InputError
 from ..files import make_folder, write_whole
+from ..models.files import save
 from ..models.gpt import GPT
-from ..models.hugging_face import save_pretrained
+from ..models.hmm import HMM, HMMConfig
 from ..tokens import Tokenizer, load
 from . import checkpoints
 from .checkpoints import State
@@ -71,7 +72,7 @@ def train(
             run.warm_up()
         share = reading.result()
         if here.first and not known:
-            _begin(config, folder, share.tokenizer, here)
+            _begin(run, folder, share.tokenizer)
         here.wait()
         state = checkpoints.restore(folder / "checkpoints", run.model, run.optimizers)
         if not state.finished:
@@ -126,11 +127,12 @@ def _memory(config: Config) -> Iterator[None]:
         ) from None
 
 
-def _begin(config: Config, folder: Path, tokenizer: Tokenizer, here: World) -> None:
+def _begin(run: "Run", folder: Path, tokenizer: Tokenizer) -> None:
     """Write what stands before the first step."""
     tokenizer.save(folder / "tokenizer.json")
-    write_whole(folder / "environment.json", json.dumps(environment(here), indent=1) + "\n")
-    config.save(folder / "config.json")  # last: a folder with it is complete
+    about = environment(run.here) | ({} if run.half else {"precision": "float32"})
+    write_whole(folder / "environment.json", json.dumps(about, indent=1) + "\n")
+    run.config.save(folder / "config.json")  # last: a folder with it is complete
 
 
 class Figures(NamedTuple):
@@ -156,13 +158,14 @@ class Run:
         self.config, self.here = config, here
         self.micro, self.accumulation = shares(config, here.size)
         self.causal = config.task == "ntp"
-        vocabulary = config.tokens.size if self.causal else config.tokens.size + 1
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
-            model = GPT(config.model, vocabulary=vocabulary, causal=self.causal)
-        self.model = model.to(here.device)
+            self.model = make_model(config).to(here.device)
+        # Rounded to fewer bits, what is added up over a window would not be probabilities.
+        self.half = here.bf16 and isinstance(self.model, GPT)
+        if isinstance(self.model, HMM):
+            torch.set_float32_matmul_precision("highest")
         self.optimizers = make_optimizers(self.model, config.training)
-        self.operations = self.model.operations(config.model.context)
         self.loss: Callable[..., Tensor] = Loss(self.model)
         self.hold: Callable[[], AbstractContextManager[Any]] = nullcontext
         if self.compiles:
@@ -173,8 +176,21 @@ class Run:
 
     @property
     def compiles(self) -> bool:
-        """On cards it is worth its half minute; a CPU may have no compiler."""
-        return self.here.device.type == "cuda"
+        """On cards it is worth its half minute; a CPU may have no compiler.
+
+        Not so an HMM, whose steps from token to token would be compiled one by one.
+        """
+        return self.here.device.type == "cuda" and isinstance(self.model, GPT)
+
+    def precision(self) -> AbstractContextManager[Any]:
+        return self.here.precision() if self.half else nullcontext()
+
+    def mfu(self, rate: float) -> float | None:
+        """The share of the operations promised in bfloat16 that this many tokens a second take."""
+        if self.here.peak is None or not isinstance(self.model, GPT):
+            return None
+        operations = self.model.operations(self.config.model.context)
+        return rate * operations / (self.here.peak * self.here.size)
 
     def warm_up(self) -> None:
         """Compile, on a batch of nothing."""
@@ -222,7 +238,7 @@ class Run:
     def _gradients(self, part: Batch) -> Tensor:
         """Add to the gradients those of one part of the batch; its share of the loss."""
         with fast_attention(self.here):
-            with self.here.precision():
+            with self.precision():
                 loss = self.loss(*part[:3]) / self.accumulation
             torch.autograd.backward(loss)
         return loss.detach()
@@ -233,8 +249,8 @@ class Run:
         sums = torch.zeros(4, dtype=torch.float64, device=self.here.device)
         for batch in batches:
             inputs, targets, chosen, words = batch.to(self.here.device)
-            with self.here.precision(), fast_attention(self.here):
-                logits = self.model(inputs, chosen).float().flatten(0, 1)
+            with self.precision(), fast_attention(self.here):
+                logits = predicted(self.model, inputs, chosen).float().flatten(0, 1)
             nats = F.cross_entropy(logits, targets.flatten(), reduction="sum")
             hits = (logits.argmax(-1) == targets.flatten()).sum()
             sums += torch.stack([nats, hits, *sums.new_tensor([targets.numel(), words])])
@@ -246,14 +262,34 @@ class Run:
         }
 
 
+def make_model(config: Config) -> GPT | HMM:
+    """A new one, from torch's random numbers."""
+    size = config.tokens.size
+    if isinstance(config.model, HMMConfig):
+        return HMM(config.model, vocabulary=size)
+    causal = config.task == "ntp"
+    return GPT(config.model, vocabulary=size if causal else size + 1, causal=causal)
+
+
+def predicted(model: GPT | HMM, inputs: Tensor, chosen: Tensor | None) -> Tensor:
+    """Logits from what the loss is taken of, so that the lowest loss is that of the best training.
+
+    What an HMM makes of whole windows can get worse while it learns to predict from one token.
+    """
+    logits: Tensor = model.as_trained(inputs) if isinstance(model, HMM) else model(inputs, chosen)
+    return logits
+
+
 class Loss(nn.Module):
     """Nats a token."""
 
-    def __init__(self, model: GPT) -> None:
+    def __init__(self, model: GPT | HMM) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, inputs: Tensor, targets: Tensor, chosen: Tensor | None) -> Tensor:
+        if isinstance(self.model, HMM):
+            return self.model.loss(inputs, targets)
         logits = self.model(inputs, chosen)
         return F.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
 
@@ -296,7 +332,7 @@ def _train(run: Run, share: Share, state: State, folder: Path, *, tensorboard: b
                     "lr": learning_rate(step - 1, training),
                     "gradient_norm": norm,
                     "tokens_per_second": round(rate),
-                    "mfu": rate * run.operations / (here.peak * here.size) if here.peak else None,
+                    "mfu": run.mfu(rate),
                     "waited": round(figures.waited, 4),
                 }
             )
@@ -339,9 +375,9 @@ def _judge(state: State, verdict: dict[str, Any], training: TrainingConfig) -> N
 
 
 def _export(run: Run, tokenizer: Tokenizer, state: State, folder: Path) -> None:
-    """Write the weights of the lowest validation loss in the Hugging Face format."""
-    model = GPT(run.config.model, vocabulary=run.model.vocabulary, causal=run.model.causal)
+    """Write the weights of the lowest validation loss."""
+    model = make_model(run.config)
     model.load_state_dict(run.model.state_dict())
     if state.best_step != state.step:
         checkpoints.load_weights(folder / "checkpoints", state.best_step, model)
-    save_pretrained(model, tokenizer, folder / "model")
+    save(model, tokenizer, folder / "model")

@@ -8,9 +8,11 @@ from typing import Literal
 
 from ..errors import InputError
 from ..models.gpt import GPTConfig
+from ..models.hmm import HMMConfig
 from .config import Config, TokensConfig, TrainingConfig
 
 Task = Literal["ntp", "mlm"]
+Conditioned = Literal["token", "sequence"]
 
 SIZES = (64, 256, 1024)  # D in the paper
 RHOS = (0.25, 0.5, 1.0, 2.0)  # ρ in the paper
@@ -61,16 +63,55 @@ def laptop(task: Task) -> Config:
     )
 
 
+def hmm(conditioned: Conditioned, size: int) -> Config:
+    """The paper's baseline, with two states a token, until it gets no better."""
+    batch = 1 << 18
+    return Config(
+        task="ntp",
+        tokens=TokensConfig(kind="bpe", size=size),
+        model=HMMConfig(states=2 * size, context=1024, conditioned=conditioned),
+        training=TrainingConfig(
+            steps=4000,
+            batch=batch,
+            device_batch=batch,
+            lr=0.3,
+            weight_decay=0.0,
+            validation=1 << 20,
+        ),
+    )
+
+
+def hmm_laptop() -> Config:
+    """Less than a minute on two CPU cores."""
+    return Config(
+        task="ntp",
+        tokens=TokensConfig(kind="words", size=256),
+        model=HMMConfig(states=256, context=256, conditioned="sequence"),
+        training=TrainingConfig(
+            steps=400,
+            batch=1 << 13,
+            lr=0.3,
+            warmup=20,
+            weight_decay=0.0,
+            validation=1 << 15,
+        ),
+    )
+
+
 def _recipes() -> Iterator[tuple[str, Callable[[], Config]]]:
     tasks: tuple[Task, ...] = ("ntp", "mlm")
     for task in tasks:
         yield f"{task}-laptop", partial(laptop, task)
+    yield "hmm-laptop", hmm_laptop
     for task in tasks:
         for size, rho in product(SIZES, RHOS):
             name = f"{task}-paper"
             name += f"-d{size}" if size != 256 else ""
             name += f"-rho{rho:g}" if rho != 1 else ""
             yield name, partial(paper, task, size, rho)
+    kinds: dict[str, Conditioned] = {"hmm-paper": "token", "hmm-sequence": "sequence"}
+    for (name, conditioned), size in product(kinds.items(), SIZES):
+        yield name + (f"-d{size}" if size != 256 else ""), partial(hmm, conditioned, size)
 
 
 RECIPES = dict(_recipes())

@@ -1,0 +1,79 @@
+"""A model and its tokenizer in a folder, whichever model it is.
+
+A GPT is written in the Hugging Face format. An HMM is not known there: its config has the
+"model_type" hmm, and its tensors are the parameters under their own names.
+"""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from safetensors import torch as safetensors
+
+from ..errors import InputError
+from ..files import make_folder, whole_file, write_whole
+from ..tokens import Tokenizer
+from ..tokens import load as load_tokenizer
+from .gpt import GPT
+from .hmm import HMM, HMMConfig
+from .hugging_face import (
+    ARCHITECTURES,
+    read_config,
+    read_tensors,
+    load_pretrained,
+    save_pretrained,
+)
+
+CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
+
+
+def save(model: GPT | HMM, tokenizer: Tokenizer, folder: Path) -> None:
+    """Write what `load` reads; the config comes last."""
+    if isinstance(model, GPT):
+        save_pretrained(model, tokenizer, folder)
+        return
+    _check_sizes(model, tokenizer, folder)
+    make_folder(folder)
+    tokenizer.save(folder / TOKENIZER)
+    tensors = {name: p.detach().cpu().contiguous() for name, p in model.named_parameters()}
+    with whole_file(folder / WEIGHTS) as draft:
+        draft.write_bytes(safetensors.save(tensors))
+    config = {"model_type": "hmm"} | asdict(model.config)
+    write_whole(folder / CONFIG, json.dumps(config, indent=1) + "\n")
+
+
+def load(folder: Path) -> tuple[GPT | HMM, Tokenizer]:
+    """Read what `save` has written."""
+    path, kinds = folder / CONFIG, ["hmm", *ARCHITECTURES]
+    kind = read_config(path).get("model_type") if path.exists() else None
+    if kind not in kinds:
+        raise InputError(
+            f'{folder} holds no model: the "model_type" {" or ".join(kinds)} is not there'
+        )
+    model = _load_hmm(folder) if kind == "hmm" else load_pretrained(folder)
+    tokenizer = load_tokenizer(folder / TOKENIZER)
+    _check_sizes(model, tokenizer, folder)
+    return model, tokenizer
+
+
+def _check_sizes(model: GPT | HMM, tokenizer: Tokenizer, folder: Path) -> None:
+    masked = isinstance(model, GPT) and not model.causal
+    if model.vocabulary != tokenizer.size + masked:
+        raise InputError(
+            f"{folder}: a model of {model.vocabulary} tokens does not go with a tokenizer of"
+            f" {tokenizer.size}"
+        )
+
+
+def _load_hmm(folder: Path) -> HMM:
+    settings = read_config(folder / CONFIG)
+    tensors = read_tensors(folder / WEIGHTS)
+    del settings["model_type"]
+    try:
+        with torch.device("meta"):  # nothing is allocated before all is known to fit
+            model = HMM(HMMConfig(**settings), vocabulary=tensors["emission"].shape[1])
+        model.load_state_dict(tensors, assign=True)
+    except (KeyError, IndexError, TypeError, RuntimeError):
+        raise InputError(f"{folder}: {CONFIG} and {WEIGHTS} do not make an HMM together") from None
+    return model.float()

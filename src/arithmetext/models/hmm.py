@@ -1,0 +1,192 @@
+"""The hidden Markov model of the paper, the baseline that a language model has to beat.
+
+A state that is never seen moves by `transition` and shows a token by `emission`. The rows of these,
+and `initial`, are softmaxes of parameters that may be any numbers.
+
+The forward algorithm, αₜ = (αₜ₋₁ · A) ∘ B[:, xₜ], takes one matrix product a token for all windows
+together. Two things keep it within float32, whatever the parameters and the length: α is divided by
+its sum at every step; and of a token only counts how likely a state shows it relative to the state
+that shows it best, while no move is taken to be less likely than `LEAST`. So the sum is never below
+that, and nothing that matters is lost.
+
+The gradient with respect to the logarithms of the probabilities is how often each is expected to be
+used. The backward algorithm counts it: one more product a token, and a single one over all tokens
+for the moves. Of each step it needs the states alone, where autograd would keep all that led to
+them, and makes two calls.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from ..errors import InputError
+
+# States can be left out of account below 1e-38, the least that float32 holds. What is lost with one
+# is its share times what it may be worth later, 1 / LEAST, against another that has LEAST: 1e-8.
+LEAST = 1e-15
+
+
+@dataclass(frozen=True, kw_only=True)
+class HMMConfig:
+    """The paper has two states a token, and learns to predict a token from the one before."""
+
+    states: int = 512  # H
+    context: int = 1024  # tokens of a window in training; it reads any number
+    conditioned: Literal["token", "sequence"] = "token"  # what the loss predicts a token from
+
+
+class Probabilities(NamedTuple):
+    """What the steps are made of."""
+
+    initial: Tensor  # [H]
+    transition: Tensor  # [H, H], rows are where it comes from
+    likelihood: Tensor  # [D, H], that a state shows a token, relative to the best state for it
+    best: Tensor  # [D], the logarithm for that state
+
+    def start(self, tokens: Tensor) -> Tensor:
+        """The states after one token, a distribution a row: [tokens, H]."""
+        return _shares(self.initial * self.likelihood[tokens])
+
+    def move(self, states: Tensor, tokens: Tensor) -> Tensor:
+        """The states after one more token."""
+        return _shares(states @ self.transition * self.likelihood[tokens])
+
+    def predict(self, states: Tensor) -> Tensor:
+        """Log-probabilities of the token to come next, [..., D]."""
+        return (states @ self.transition @ self.likelihood.mT).log() + self.best
+
+
+class HMM(nn.Module):
+    """`vocabulary` is D, the number of tokens."""
+
+    def __init__(self, config: HMMConfig, *, vocabulary: int) -> None:
+        super().__init__()
+        self.config, self.vocabulary = config, vocabulary
+        self.initial = nn.Parameter(torch.randn(config.states))
+        # Where each state leads to a few others from the start, the loss ends lower.
+        self.transition = nn.Parameter(5 * torch.randn(config.states, config.states))
+        self.emission = nn.Parameter(torch.randn(config.states, vocabulary))
+
+    def logarithms(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Of the initial, transition and emission probabilities."""
+        rows = self.initial, self.transition, self.emission
+        initial, transition, emission = (row.log_softmax(-1) for row in rows)
+        return initial, transition, emission
+
+    def log_likelihood(self, ids: Tensor) -> Tensor:
+        """Of whole sequences, the first token included: [B, L] to [B]."""
+        whole: Tensor = LogLikelihood.apply(*self.logarithms(), ids)  # type: ignore[no-untyped-call]
+        return whole
+
+    def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        """Nats a token, of targets that follow the inputs."""
+        if self.config.conditioned == "token":
+            table = self.table().flatten()
+            pairs = (inputs * self.vocabulary + targets).flatten()
+            counts = torch.zeros_like(table).index_add_(0, pairs, table.new_ones(len(pairs)))
+            return -(counts @ table) / len(pairs)
+        initial, _, emission = self.logarithms()
+        first = (initial + emission.mT[inputs[:, 0]]).logsumexp(-1)
+        whole = self.log_likelihood(torch.cat([inputs[:, :1], targets], 1))
+        return (first - whole).mean() / targets.shape[1]
+
+    def table(self) -> Tensor:
+        """Log-probabilities of a second token after the first, [D, D]."""
+        p = probabilities(*self.logarithms())
+        return p.predict(p.start(torch.arange(self.vocabulary, device=self.initial.device)))
+
+    @torch.no_grad()
+    def forward(self, ids: Tensor, chosen: Tensor | None = None) -> Tensor:
+        """Log-probabilities of the next token at every position, or at the `chosen` ones.
+
+        All tokens before it are taken into account. To train there is `loss`.
+        """
+        p = probabilities(*self.logarithms())
+        states = filtered(p, ids)[0].transpose(0, 1)
+        if chosen is not None:
+            states = states.gather(1, chosen[..., None].expand(-1, -1, states.shape[-1]))
+        return p.predict(states)
+
+    @torch.no_grad()
+    def as_trained(self, ids: Tensor) -> Tensor:
+        """The same, of each token taken into account what the loss does."""
+        return self.table()[ids] if self.config.conditioned == "token" else self(ids)
+
+    @torch.no_grad()
+    def read(self, prompts: Tensor) -> "Filter":
+        """Read prompts of any length, all of them, however the model was trained."""
+        return Filter(probabilities(*self.logarithms()), prompts.to(self.initial.device))
+
+
+class Filter:
+    """Prompts that have been read: the distribution of their states."""
+
+    def __init__(self, p: Probabilities, prompts: Tensor) -> None:
+        if prompts.shape[1] < 1:
+            raise InputError("a prompt needs a token at least")
+        self.p, self.states = p, p.start(prompts[:, 0])
+        for tokens in prompts.mT[1:]:
+            self.append(tokens)
+
+    def log_probabilities(self) -> Tensor:
+        return self.p.predict(self.states)
+
+    def append(self, tokens: Tensor) -> None:
+        self.states = self.p.move(self.states, tokens.to(self.states.device))
+
+
+def probabilities(initial: Tensor, transition: Tensor, emission: Tensor) -> Probabilities:
+    """From their logarithms."""
+    best = emission.detach().amax(0)
+    return Probabilities(
+        initial.exp().clamp_min(LEAST),
+        transition.exp().clamp_min(LEAST),
+        (emission - best).mT.exp().contiguous(),
+        best,
+    )
+
+
+def filtered(p: Probabilities, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """The states after each token, [L, B, H], and the sums they were divided by, [L, B, 1]."""
+    states = p.likelihood[ids.mT]
+    sums = states.new_empty((*states.shape[:2], 1))
+    moved = p.initial.repeat(len(ids), 1)
+    for state, total in zip(states, sums, strict=True):  # in place: on a card each call counts
+        torch.sum(state.mul_(moved), -1, keepdim=True, out=total)
+        torch.mm(state.div_(total), p.transition, out=moved)
+    return states, sums
+
+
+class LogLikelihood(torch.autograd.Function):
+    """Of sequences, from the logarithms of the probabilities."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, initial: Tensor, transition: Tensor, emission: Tensor, ids: Tensor
+    ) -> Tensor:
+        p = probabilities(initial, transition, emission)
+        states, sums = filtered(p, ids)
+        ctx.save_for_backward(ids, p.transition, p.likelihood, states, sums)
+        return sums[..., 0].log().sum(0) + p.best[ids].sum(1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        ids, transition, likelihood, states, sums = ctx.saved_tensors
+        later = torch.empty_like(states)  # what the tokens to come say of a state: β
+        later[-1] = gradient[:, None]
+        worth = likelihood[ids.mT].div_(sums)  # of moving to a state, with the token it shows
+        for t in range(len(later) - 1, 0, -1):
+            torch.mm(worth[t].mul_(later[t]), transition.mT, out=later[t - 1])
+        moves = transition * (states[:-1].flatten(0, 1).mT @ worth[1:].flatten(0, 1))
+        visits = later.mul_(states)
+        shown = torch.zeros_like(likelihood)
+        shown.index_add_(0, ids.mT.flatten(), visits.flatten(0, 1))
+        return visits[0].sum(0), moves, shown.mT, None
+
+
+def _shares(weights: Tensor) -> Tensor:
+    return weights / weights.sum(-1, keepdim=True)

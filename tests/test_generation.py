@@ -1,0 +1,157 @@
+"""Continuations: the likeliest token, and chance that depends on nothing but its seed."""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from arithmetext.errors import InputError
+from arithmetext.evaluation.generation import drawn, generate
+from arithmetext.models.gpt import GPT, GPTConfig
+from arithmetext.models.hmm import HMM, HMMConfig
+
+SHARES = torch.tensor([0.5, 0.25, 0.0, 0.2, 0.05])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+class Always:
+    """Every prompt has the same distribution, whatever it has read."""
+
+    def __init__(self, prompts: int, shares: Tensor = SHARES) -> None:
+        self.logs = shares.log().expand(prompts, -1)
+        self.read: list[Tensor] = []
+
+    def log_probabilities(self) -> Tensor:
+        return self.logs
+
+    def append(self, tokens: Tensor) -> None:
+        self.read.append(tokens)
+
+
+def hmm() -> HMM:
+    torch.manual_seed(0)
+    return HMM(HMMConfig(states=6), vocabulary=9).double()
+
+
+def gpt(positions: str = "rotary") -> GPT:
+    torch.manual_seed(0)
+    config = GPTConfig(layers=2, heads=1, context=8, positions=positions)  # type: ignore[arg-type]
+    model = GPT(config, vocabulary=9, causal=True)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter *= 5  # so that predictions differ
+    return model
+
+
+def prompts(count: int, length: int = 5) -> Tensor:
+    return torch.randint(9, (count, length), generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("beta", [1.0, 2.0, 0.3])
+def test_tokens_come_as_often_as_they_should(beta: float) -> None:
+    """Each count within five deviations of the binomial distribution."""
+    weights = SHARES.double() ** beta
+    shares = (weights / weights.sum()).numpy()
+    tokens = generate(Always(200), 100, beta=beta, seed=3)
+    assert tokens.shape == (200, 100)
+    counts = np.bincount(tokens.flatten().numpy(), minlength=5)
+    deviations = np.sqrt(20_000 * shares * (1 - shares))
+    assert (np.abs(counts - 20_000 * shares) <= 5 * deviations).all()
+    assert counts[2] == 0  # it cannot come
+    # Neither the tokens of a prompt nor those of a step repeat each other.
+    assert len({tuple(row) for row in tokens.tolist()}) == 200
+    assert len({tuple(column) for column in tokens.T.tolist()}) == 100
+
+
+def test_a_large_beta_takes_the_likeliest_token() -> None:
+    for model in hmm(), gpt():
+        likeliest = generate(model.read(prompts(7)), 20)
+        assert torch.equal(likeliest, generate(model.read(prompts(7)), 20, beta=1e6, seed=5))
+        assert not torch.equal(likeliest, generate(model.read(prompts(7)), 20, beta=1.0))
+    assert (generate(Always(3), 4) == 0).all()
+
+
+@pytest.mark.parametrize("beta", [0.5, 1.0, math.inf])
+def test_prompts_are_strangers_to_each_other(beta: float) -> None:
+    for model in hmm(), gpt():
+        ids = prompts(6)
+        together = generate(model.read(ids), 12, beta=beta, seed=2, first=10)
+        for row in range(6):
+            alone = generate(model.read(ids[row, None]), 12, beta=beta, seed=2, first=10 + row)
+            assert torch.equal(alone[0], together[row])
+
+
+def test_chance_is_decided_by_seed_prompt_and_token() -> None:
+    tokens = generate(Always(8), 30, beta=1.0, seed=4)
+    assert torch.equal(tokens, generate(Always(8), 30, beta=1.0, seed=4))
+    assert torch.equal(tokens[:, :10], generate(Always(8), 10, beta=1.0, seed=4))
+    assert torch.equal(tokens[3:], generate(Always(5), 30, beta=1.0, seed=4, first=3))
+    assert not torch.equal(tokens, generate(Always(8), 30, beta=1.0, seed=5))
+    assert not torch.equal(tokens, generate(Always(8), 30, beta=1.0, seed=4, first=1))
+
+
+def test_what_is_generated_has_been_read() -> None:
+    reading = Always(4)
+    tokens = generate(reading, 6, beta=1.0)
+    assert torch.equal(torch.stack(reading.read, 1), tokens)
+    model = hmm()
+    reading_on = model.read(prompts(4))
+    tokens = generate(reading_on, 6, beta=1.0)
+    whole = model.read(torch.cat([prompts(4), tokens], 1))
+    torch.testing.assert_close(reading_on.log_probabilities(), whole.log_probabilities())
+
+
+@pytest.mark.parametrize("chance", [0.0, 0.5, 1 - 2**-53])
+def test_a_token_that_cannot_come_does_not(chance: float) -> None:
+    """Also where chance falls on the edge of its empty share."""
+    for shares in ([0.0, 0.5, 0.0, 0.5, 0.0], [0.0, 1 / 3, 0.0, 2 / 3, 0.0], [0, 0.1, 0.2, 0.7, 0]):
+        logs = torch.tensor([shares], dtype=torch.float64).log()
+        [token] = drawn(logs, 1.0, torch.tensor([chance], dtype=torch.float64)).tolist()
+        assert shares[token] > 0
+
+
+@pytest.mark.parametrize("beta", [0.0, -1.0, math.nan, -math.inf])
+def test_a_beta_that_is_not_positive_is_refused(beta: float) -> None:
+    with pytest.raises(InputError, match=r"^beta must be positive"):
+        generate(Always(1), 1, beta=beta)
+
+
+def test_counts_and_seeds_that_are_refused() -> None:
+    for options in ({"count": 0}, {"count": 1, "seed": -1}, {"count": 1, "seed": 1 << 63}):
+        with pytest.raises(InputError, match=r"^count must be 1 or more"):
+            generate(Always(1), **options)
+
+
+# The window of a GPT
+
+
+@pytest.mark.parametrize("positions", ["learned", "rotary"])
+def test_a_gpt_sees_the_last_tokens_of_what_it_read(positions: str) -> None:
+    model = gpt(positions)
+    ids = prompts(3, 20)
+    reading = model.read(ids[:, :4])
+    for t in range(4, 20):
+        expected = model(ids[:, max(0, t - 8) : t])[:, -1].log_softmax(-1)
+        torch.testing.assert_close(reading.log_probabilities(), expected.detach())
+        at_once = model.read(ids[:, :t]).log_probabilities()
+        torch.testing.assert_close(at_once, expected.detach())
+        reading.append(ids[:, t])
+    assert not reading.log_probabilities().requires_grad
+
+
+def test_what_a_gpt_does_not_read() -> None:
+    masked = GPT(GPTConfig(layers=1, heads=1, context=8), vocabulary=9, causal=False)
+    with pytest.raises(InputError, match="masked"):
+        masked.read(prompts(2))
+    with pytest.raises(InputError, match="a prompt needs a token"):
+        gpt().read(prompts(2, 0))

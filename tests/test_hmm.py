@@ -1,0 +1,428 @@
+"""The HMM: likelihoods against hmmlearn and all hidden paths, gradients, reading, training."""
+
+import json
+import math
+import os
+from collections.abc import Callable, Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+from torch import Tensor
+
+from arithmetext.errors import InputError
+from arithmetext.models import files
+from arithmetext.models.gpt import GPT, GPTConfig
+from arithmetext.models.hmm import HMM, LEAST, HMMConfig, LogLikelihood
+from arithmetext.tokens import WordTokens, load
+from arithmetext.training.config import Config, changed, differences, settings
+from arithmetext.training.loop import Run, World, train
+from arithmetext.training.monitor import read
+from arithmetext.training.recipes import recipe
+from arithmetext.training.stream import Share
+from conftest import Run as Command
+
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
+TINY = (
+    "model.states=8",
+    "model.context=32",
+    "tokens.size=32",
+    "training.batch=256",
+    "training.device_batch=128",
+    "training.steps=40",
+    "training.interval=5",
+    "training.warmup=4",
+    "training.validation=512",
+)
+each_condition = pytest.mark.parametrize("conditioned", ["token", "sequence"])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def hmm(
+    states: int = 5, vocabulary: int = 4, *, scale: float = 1.0, seed: int = 0, **options: Any
+) -> HMM:
+    torch.manual_seed(seed)
+    model = HMM(HMMConfig(states=states, context=8, **options), vocabulary=vocabulary)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter *= scale
+    return model
+
+
+def random_ids(vocabulary: int, *shape: int, seed: int = 0) -> Tensor:
+    return torch.randint(vocabulary, shape, generator=torch.Generator().manual_seed(seed))
+
+
+def in_log_space(logarithms: tuple[Tensor, ...], ids: Tensor) -> Tensor:
+    """The forward algorithm in float64, every sum by log-sum-exp, no move below the least."""
+
+    def floored(logs: Tensor) -> Tensor:
+        return logs + (logs.clamp_min(math.log(LEAST)) - logs).detach()
+
+    initial, transition, emission = (logs.double() for logs in logarithms)
+    initial, transition = floored(initial), floored(transition)
+    state = initial + emission.mT[ids[:, 0]]
+    for tokens in ids.mT[1:]:
+        state = (state[..., None] + transition).logsumexp(1) + emission.mT[tokens]
+    return state.logsumexp(1)
+
+
+# Likelihood
+
+
+def over_all_paths(model: HMM, ids: list[int]) -> float:
+    initial, transition, emission = (logs.exp().tolist() for logs in model.double().logarithms())
+    total = 0.0
+    for path in product(range(model.config.states), repeat=len(ids)):
+        p = initial[path[0]] * emission[path[0]][ids[0]]
+        for before, after, token in zip(path, path[1:], ids[1:], strict=False):
+            p *= transition[before][after] * emission[after][token]
+        total += p
+    return math.log(total)
+
+
+@pytest.mark.parametrize("length", [1, 2, 6])
+def test_the_likelihood_is_the_sum_over_all_hidden_paths(length: int) -> None:
+    model = hmm(3, 4, scale=2.0)
+    for seed in range(3):
+        ids = random_ids(4, 1, length, seed=seed)
+        expected = over_all_paths(model, ids[0].tolist())
+        assert model.log_likelihood(ids).item() == pytest.approx(expected, rel=1e-12)
+
+
+@given(
+    states=st.integers(1, 40),
+    vocabulary=st.integers(2, 30),
+    windows=st.integers(1, 5),
+    length=st.integers(1, 60),
+    scale=st.floats(0, 3),
+    seed=st.integers(0, 1000),
+)
+@examples(max_examples=40)
+def test_the_likelihood_is_that_of_hmmlearn(
+    states: int, vocabulary: int, windows: int, length: int, scale: float, seed: int
+) -> None:
+    library = pytest.importorskip("hmmlearn.hmm")
+    model = hmm(states, vocabulary, scale=scale, seed=seed)
+    ids = random_ids(vocabulary, windows, length, seed=seed)
+    theirs = library.CategoricalHMM(states, n_features=vocabulary)
+    exact = (logs.detach().double().exp() for logs in model.logarithms())
+    rows = [(row / row.sum(-1, keepdim=True)).numpy() for row in exact]
+    theirs.startprob_, theirs.transmat_, theirs.emissionprob_ = rows
+    ours = model.log_likelihood(ids)
+    for window, value in zip(ids, ours.tolist(), strict=True):
+        assert value == pytest.approx(theirs.score(window[:, None].numpy()), rel=2e-6, abs=2e-6)
+
+
+@pytest.mark.parametrize("scale", [1.0, 30.0, 1000.0])
+def test_nothing_is_lost_in_float32(scale: float) -> None:
+    """Probabilities down to e^-6000, thousands of tokens: value and gradient to six digits."""
+    model = hmm(13, 7, scale=scale)
+    ids = random_ids(7, 2, 4096)
+    ours, exact = model.log_likelihood(ids), in_log_space(model.logarithms(), ids)
+    assert ours.dtype == torch.float32
+    torch.testing.assert_close(ours.double(), exact, rtol=1e-6, atol=0)
+    gradients = [torch.autograd.grad(x.sum(), list(model.parameters())) for x in (ours, exact)]
+    for one, other in zip(*gradients, strict=True):
+        assert one.isfinite().all()
+        assert (one - other).abs().max() <= 2e-5 * other.abs().max() + 1e-12
+    for value in (model(ids), model.table(), model.read(ids[:, :50]).log_probabilities()):
+        assert value.isfinite().all()
+        torch.testing.assert_close(value.exp().sum(-1), torch.ones(value.shape[:-1]))
+
+
+# Gradients
+
+
+def test_the_gradient_of_the_likelihood_is_that_of_finite_differences() -> None:
+    logarithms = [logs.detach().requires_grad_() for logs in hmm(3, 4).double().logarithms()]
+    ids = random_ids(4, 2, 5)
+
+    def weighed(*logs: Tensor) -> Tensor:  # sequences differ in what they count
+        whole: Tensor = LogLikelihood.apply(*logs, ids)
+        return whole * torch.tensor([1.0, -3.0])
+
+    assert torch.autograd.gradcheck(weighed, logarithms)
+
+
+@each_condition
+def test_the_gradient_of_the_loss_is_that_of_finite_differences(conditioned: str) -> None:
+    model = hmm(3, 4, scale=2.0, conditioned=conditioned).double()
+    inputs, targets = random_ids(4, 2, 5), random_ids(4, 2, 5, seed=1)
+    names, parameters = zip(*model.named_parameters(), strict=True)
+
+    class Loss(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self) -> Tensor:
+            return model.loss(inputs, targets)
+
+    def loss(*values: Tensor) -> Tensor:
+        given = {f"model.{name}": value for name, value in zip(names, values, strict=True)}
+        result: Tensor = torch.func.functional_call(Loss(), given, ())
+        return result
+
+    assert torch.autograd.gradcheck(loss, parameters)
+
+
+def test_gradients_add_up_over_windows() -> None:
+    model = hmm(6, 5)
+    ids = random_ids(5, 3, 9)
+    parameters = list(model.parameters())
+    together = torch.autograd.grad(model.log_likelihood(ids).sum(), parameters)
+    each = [torch.autograd.grad(model.log_likelihood(row[None]).sum(), parameters) for row in ids]
+    for whole, *parts in zip(together, *each, strict=True):
+        torch.testing.assert_close(whole, torch.stack(parts).sum(0), rtol=1e-4, atol=1e-5)
+
+
+# What the losses are
+
+
+def test_the_loss_of_sequences_is_conditioned_on_their_first_token() -> None:
+    model = hmm(4, 5, conditioned="sequence").double()
+    ids = random_ids(5, 3, 8)
+    first, whole = model.log_likelihood(ids[:, :1]), model.log_likelihood(ids)
+    expected = (first - whole).mean() / 7
+    torch.testing.assert_close(model.loss(ids[:, :-1], ids[:, 1:]), expected)
+
+
+def test_the_loss_of_tokens_is_conditioned_on_one_token() -> None:
+    model = hmm(4, 5, conditioned="token").double()
+    ids = random_ids(5, 3, 8)
+    pairs = torch.stack([ids[:, :-1], ids[:, 1:]], -1).flatten(0, 1)
+    expected = (model.log_likelihood(pairs[:, :1]) - model.log_likelihood(pairs)).mean()
+    torch.testing.assert_close(model.loss(ids[:, :-1], ids[:, 1:]), expected)
+
+
+@each_condition
+def test_validation_takes_the_loss_that_is_trained(conditioned: str) -> None:
+    model = hmm(4, 5, conditioned=conditioned).double()
+    ids = random_ids(5, 3, 8)
+    logs = model.as_trained(ids[:, :-1]).gather(-1, ids[:, 1:, None])
+    torch.testing.assert_close(-logs.mean(), model.loss(ids[:, :-1], ids[:, 1:]).detach())
+
+
+# Predictions
+
+
+@each_condition
+def test_predictions_multiply_to_the_likelihood(conditioned: str) -> None:
+    model = hmm(6, 5, scale=2.0, conditioned=conditioned).double()
+    ids = random_ids(5, 3, 10)
+    logs = model(ids)
+    torch.testing.assert_close(logs.exp().sum(-1), torch.ones(3, 10, dtype=torch.float64))
+    steps = logs[:, :-1].gather(-1, ids[:, 1:, None])[..., 0].sum(1)
+    torch.testing.assert_close(model.log_likelihood(ids[:, :1]) + steps, model.log_likelihood(ids))
+    chosen = torch.tensor([[1, 4], [0, 9], [3, 3]])
+    torch.testing.assert_close(model(ids, chosen), logs[torch.arange(3)[:, None], chosen])
+
+
+@each_condition
+def test_reading_on_is_reading_more(conditioned: str) -> None:
+    model = hmm(6, 5, conditioned=conditioned)
+    ids = random_ids(5, 3, 10)
+    logs = model(ids)
+    reading = model.read(ids[:, :1])
+    for t in range(10):
+        torch.testing.assert_close(reading.log_probabilities(), logs[:, t])
+        torch.testing.assert_close(model.read(ids[:, : t + 1]).log_probabilities(), logs[:, t])
+        if t < 9:
+            reading.append(ids[:, t + 1])
+
+
+def test_an_empty_prompt_is_refused() -> None:
+    with pytest.raises(InputError, match="a prompt needs a token"):
+        hmm().read(torch.empty(2, 0, dtype=torch.int64))
+
+
+# Settings
+
+
+def tiny(*settings: str) -> Config:
+    return changed(recipe("hmm-laptop"), [*TINY, *settings])
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("model.layers=2", "no setting 'model.layers'; there are: task, n, "),
+        ("model.heads=2", "no setting 'model.heads'; "),
+        ("states=2", "no setting 'states'; did you mean model.states?"),
+        ("zzz=2", f"no setting 'zzz'; there are: {', '.join(settings(HMMConfig))}"),
+        ("model.states=0", "model.states must be 1 or more, not 0"),
+        ("model.conditioned=word", "model.conditioned is one of token, sequence, not 'word'"),
+        ("task=mlm", "an HMM takes no task but ntp and no training.optimizer but adamw"),
+        ("training.optimizer=muon", "an HMM takes no task but ntp and no training.optimizer"),
+    ],
+)
+def test_settings_that_an_hmm_has_not(setting: str, message: str) -> None:
+    with pytest.raises(InputError) as refused:
+        tiny(setting)
+    assert str(refused.value).startswith(message)
+
+
+def test_settings_of_an_hmm() -> None:
+    config = tiny("model.states=2^4", "model.conditioned=token")
+    assert config.model == HMMConfig(states=16, context=32, conditioned="token")
+    assert "model.states" in settings(HMMConfig)
+    assert "model.layers" not in settings(HMMConfig)
+    with pytest.raises(InputError, match=r"no setting 'model\.states'"):
+        changed(recipe("ntp-laptop"), ["model.states=2"])
+
+
+def test_a_file_says_by_its_settings_which_model_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    config = tiny()
+    config.save(path)
+    assert Config.load(path) == config
+    values = json.loads(path.read_text())
+    for model, expected in {
+        "states": HMMConfig(states=3),
+        "conditioned": HMMConfig(conditioned="sequence"),
+        "layers": GPTConfig(layers=3),
+    }.items():
+        given = {model: getattr(expected, model)}
+        batch = {"steps": 1, "batch": 1024}
+        path.write_text(json.dumps(values | {"model": given, "training": batch}))
+        assert Config.load(path).model == expected
+    path.write_text(json.dumps(values | {"model": values["model"] | {"heads": 2}}))
+    with pytest.raises(InputError, match=r"no setting 'model.heads'"):
+        Config.load(path)
+
+
+def test_differences_between_models_are_named() -> None:
+    ours = recipe("hmm-laptop")
+    found = differences(ours, changed(recipe("ntp-laptop"), []))
+    assert "model.states = 256 and nothing" in found
+    assert "model.layers = nothing and 2" in found
+
+
+@pytest.mark.parametrize("size", [64, 256, 1024])
+def test_recipes_of_the_paper(size: int) -> None:
+    suffix = "" if size == 256 else f"-d{size}"
+    for name, conditioned in {"hmm-paper": "token", "hmm-sequence": "sequence"}.items():
+        config = recipe(name + suffix)
+        assert (config.tokens.kind, config.tokens.size) == ("bpe", size)
+        assert config.model == HMMConfig(states=2 * size, conditioned=conditioned)
+        assert config.training.weight_decay == 0  # AdamW is Adam
+
+
+# Training
+
+
+def command(out: Path, *settings: str) -> list[str]:
+    changes = [word for setting in (*TINY, *settings) for word in ("--set", setting)]
+    return ["train", "hmm-laptop", *changes, "--out", str(out)]
+
+
+def test_a_run_is_resumed_without_a_trace(tmp_path: Path, nt: Command) -> None:
+    train(tiny(), tmp_path / "whole")
+    out = tmp_path / "run"
+    changes = [word for setting in TINY for word in ("--set", setting)]
+    command = ["train", "hmm-laptop", *changes, "--out", out]
+    # Something is in the way of the third checkpoint.
+    (out / "checkpoints").mkdir(parents=True)
+    (out / "checkpoints" / ".00000015.part").touch()
+    answer = nt(*command, env=ONE_THREAD)
+    assert answer.returncode == 2, answer
+    assert "--resume goes on from step 10" in answer.stderr
+    (out / "checkpoints" / ".00000015.part").unlink()
+    answer = nt(*command, "--resume", env=ONE_THREAD)
+    assert answer.returncode == 0, answer.stderr
+    weights = "model/model.safetensors"
+    assert (out / weights).read_bytes() == (tmp_path / "whole" / weights).read_bytes()
+    rows = [row for row in read(out / "metrics.jsonl") if "loss" in row]
+    assert [row["step"] for row in rows] == list(range(1, 41))
+    assert rows[-1]["loss"] < rows[0]["loss"] - 0.5
+    assert json.loads((out / "environment.json").read_text())["precision"] == "float32"
+
+
+@each_condition
+def test_the_exported_model_has_the_recorded_loss(conditioned: str, tmp_path: Path) -> None:
+    config = tiny(f"model.conditioned={conditioned}")
+    outcome = train(config, tmp_path / "run")
+    model, tokenizer = files.load(tmp_path / "run" / "model")
+    assert isinstance(model, HMM)
+    assert model.config == config.model
+    assert tokenizer.vocabulary == load(tmp_path / "run" / "tokenizer.json").vocabulary
+    run = Run(config, World(0, 1, torch.device("cpu")))
+    run.model = model
+    validated = run.validate(Share(config, tokenizer, 0, 1).validation)
+    assert validated["validation_loss"] == pytest.approx(outcome.validation_loss, abs=1e-6)
+
+
+def test_an_hmm_learns_more_than_pairs(tmp_path: Path) -> None:
+    """Below the entropy of a token after the one before it, which no table of pairs can be."""
+    sizes = ["model.states=32", "model.context=64", "training.batch=2^11", "tokens.size=64"]
+    steps = ["training.steps=200", "training.validation=2^15"]
+    config = changed(recipe("hmm-laptop"), [*sizes, *steps])
+    outcome = train(config, tmp_path / "run")
+    batches = Share(config, load(tmp_path / "run" / "tokenizer.json"), 0, 1).validation
+    inputs = torch.cat([batch.inputs for batch in batches]).flatten()
+    pairs = inputs * 64 + torch.cat([batch.targets for batch in batches]).flatten()
+
+    def entropy(ids: Tensor) -> float:
+        shares = torch.bincount(ids).double() / len(ids)
+        return -float(torch.xlogy(shares, shares).sum())
+
+    assert outcome.validation_loss < entropy(pairs) - entropy(inputs) - 0.1
+
+
+# Files
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> WordTokens:
+    return WordTokens.commonest(16, x=10**4)
+
+
+def test_models_are_read_as_they_were_written(tmp_path: Path, tokenizer: WordTokens) -> None:
+    ids = random_ids(16, 2, 6)
+    gpt = GPT(GPTConfig(layers=1, heads=1, context=8), vocabulary=16, causal=True)
+    for name, model in {"hmm": hmm(5, 16, conditioned="sequence"), "gpt": gpt}.items():
+        files.save(model, tokenizer, tmp_path / name)
+        again, tokens = files.load(tmp_path / name)
+        assert type(again) is type(model)
+        assert again.config == model.config
+        assert tokens.vocabulary == tokenizer.vocabulary
+        assert torch.equal(again(ids), model(ids))
+
+
+def test_folders_without_a_model(tmp_path: Path, tokenizer: WordTokens) -> None:
+    def refusal(action: Callable[[], Any]) -> str:
+        with pytest.raises(InputError) as refused:
+            action()
+        assert "\n" not in str(refused.value)
+        return str(refused.value)
+
+    folder = tmp_path / "model"
+    assert "holds no model" in refusal(lambda: files.load(folder))
+    with pytest.raises(InputError, match="a model of 9 tokens does not go with a tokenizer of 16"):
+        files.save(hmm(5, 9), tokenizer, folder)
+    assert not folder.exists()
+    files.save(hmm(5, 16), tokenizer, folder)
+    config = folder / "config.json"
+    right = json.loads(config.read_text())
+    for wrong in ({"states": 6}, {"states": "5"}, {"colour": 1}, {"states": -1}):
+        config.write_text(json.dumps(right | wrong))
+        assert "do not make an HMM" in refusal(lambda: files.load(folder))
+    config.write_text(json.dumps(right | {"model_type": "llama"}))
+    assert "holds no model" in refusal(lambda: files.load(folder))
+    config.write_text(json.dumps(right))
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-10])
+    assert "truncated" in refusal(lambda: files.load(folder))
