@@ -11,6 +11,7 @@ from arithmetext import report, studies
 from arithmetext.training import config, recipes
 from conftest import Run
 
+_FEW = ["training.steps=4", "training.device_batch=2^10", "training.validation=2^10"]
 # What takes minutes at laptop scale, made to take seconds.
 SMALL: dict[str, dict[str, Any]] = {
     "baselines": {
@@ -21,7 +22,8 @@ SMALL: dict[str, dict[str, Any]] = {
         "following_tokens": 8,
         "ngram_words": 10**5,
         "trained": {
-            "HMM": ["hmm-laptop", "training.steps=4", "model.states=16"],
+            "HMM, one token": ["hmm-paper-d64", *_FEW, "training.batch=2^10"],
+            "HMM, sequences": ["hmm-laptop", "training.steps=4", "model.states=16"],
             "GPT": ["ntp-laptop", "training.steps=4", "model.layers=1"],
         },
     },

@@ -19,9 +19,9 @@ from .gpt import GPT
 from .hmm import HMM, HMMConfig
 from .hugging_face import (
     ARCHITECTURES,
+    load_pretrained,
     read_config,
     read_tensors,
-    load_pretrained,
     save_pretrained,
 )
 

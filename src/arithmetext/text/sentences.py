@@ -1,7 +1,7 @@
 """Sentences: runs of consecutive words, where they occur, and what arithmetic rules out."""
 
 from collections.abc import Iterator
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -166,6 +166,8 @@ def law(sentence: Sentence) -> str | None:
 
 def forbidden(sentence: Sentence) -> tuple[int, int, str] | None:
     """The shortest stretch, its first place and its end, that has a law against it, and the law."""
+    if law(sentence) is None:  # what holds for a stretch holds for the whole
+        return None
     for length in range(1, 10):  # the laws speak of 4 or 9 words
         for first in range(len(sentence) - length + 1):
             stretch = sentence[first : first + length]
@@ -182,7 +184,12 @@ def _fits(sentence: Sentence, residue: int, p: int) -> bool:
         if word == ANY or here % p:
             continue
         # The child of p stands behind those of the smaller primes, so among the first few.
-        children = trees.tree_of_word(trees.unpack(word)).children[: p - 1]
-        if not any(bool(child.children) == (here == 0) for child in children):
+        if (here != 0) not in _leaves(word)[: p - 1]:
             return False
     return True
+
+
+@lru_cache(1 << 16)
+def _leaves(word: int) -> list[bool]:
+    """Which children are leaves."""
+    return [not child.children for child in trees.tree_of_word(trees.unpack(word)).children]

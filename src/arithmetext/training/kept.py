@@ -15,5 +15,6 @@ def trained(config: Config) -> Path:
     """The folder of a finished run with this configuration; one that was killed goes on."""
     about = json.dumps([__version__, asdict(config)], sort_keys=True)
     folder = cache_folder() / "runs" / hashlib.sha256(about.encode()).hexdigest()[:16]
-    train(config, folder, resume=True)
+    if not (folder / "model" / "config.json").exists():  # the last that a run writes
+        train(config, folder, resume=True)
     return folder

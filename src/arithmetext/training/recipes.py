@@ -66,12 +66,15 @@ def laptop(task: Task) -> Config:
 def hmm(conditioned: Conditioned, size: int) -> Config:
     """The paper's baseline, with two states a token, until it gets no better."""
     batch = 1 << 18
+    sequence = conditioned == "sequence"
     return Config(
         task="ntp",
         tokens=TokensConfig(kind="bpe", size=size),
-        model=HMMConfig(states=2 * size, context=1024, conditioned=conditioned),
+        model=HMMConfig(
+            states=2 * size, context=1024 if sequence else 256, conditioned=conditioned
+        ),
         training=TrainingConfig(
-            steps=4000,
+            steps=1000 if sequence else 500,
             batch=batch,
             device_batch=batch,
             lr=0.3,
