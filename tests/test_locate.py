@@ -120,6 +120,27 @@ def test_no_place_is_near_by_chance() -> None:
     assert nearest(parse_sentence("10 1010 1010 10 1010 10 10 1010")) is None
 
 
+@pytest.mark.parametrize("below", [10**6, 4 * 10**6, SMALL, 5 * 10**6, 8 * 10**6, 10**9, 10**15])
+def test_near_places_are_found_below_any_bound_and_not_by_chance(below: int) -> None:
+    altered = window(1000, 64)
+    altered[39] = 12
+    near = nearest(altered, below)
+    assert near is not None and (near.place, near.differs) == (1000, [39])
+    for n in range(10**12, 10**12 + 100, 10):
+        assert nearest(window(n, 8), below) is None
+
+
+def test_what_is_expected_by_chance_does_not_depend_on_how_few_are_left() -> None:
+    assert locate(window(5 * 10**6, 64), 6 * 10**6).expected < 1e-20
+
+
+def test_long_windows_are_compared_by_their_beginning() -> None:
+    altered = window(10**12, 20_000)
+    altered[5000] = 2
+    near = nearest(altered)
+    assert near is not None and (near.place, near.differs) == (10**12, [5000])
+
+
 def test_what_cannot_be_located() -> None:
     with pytest.raises(InputError, match="needs words"):
         locate([ANY, ANY])
@@ -143,6 +164,14 @@ def test_laws_name_their_place(sentence: str, first: int, end: int, law: str) ->
     assert known is not None
     assert known[:2] == (first, end)
     assert law in known[2]
+
+
+def test_a_law_that_leaves_this_place_is_no_law_against_it() -> None:
+    assert forbidden(parse_sentence("10 10 1100 10")) is None
+    assert forbidden(parse_sentence("1010 10 10")) == (1, 3, ANY_LAW)
+
+
+ANY_LAW = "an even number would have to be prime, and only 2 is: it cannot stand here"
 
 
 def test_the_text_breaks_no_law() -> None:
@@ -169,15 +198,28 @@ def test_parting_a_word_gives_the_exponents(n: int) -> None:
     assert word == 0
 
 
-def test_the_right_residues_are_never_impossible() -> None:
-    """A beam that drops nothing has the true n at its end, whatever n looks like."""
-    random = np.random.default_rng(5)
-    smooth = [2**43, 3**30, 2**20 * 3**15, 5**20, 2**10 * 3**5 * 5**4 * 7**4 * 11**2, 6**18]
-    for n in [*smooth, *random.integers(10**9, 10**15, 6).tolist()]:
-        there = window(n - 50, 100)
+@pytest.mark.parametrize("power", [2, 3, 4])
+@pytest.mark.parametrize("p", [11, 13, 17, 23, 41, 61])
+def test_nothing_possible_is_ruled_out(p: int, power: int) -> None:
+    """Smooth integers and powers, at the lower end of a range, where sizes tell the most."""
+    for smooth in (2**14, 2**9 * 3**5, 2**5 * 5**4 * 7**2, 3**13, 2**40 // p**power * 2):
+        n = smooth * p**power
+        if not SMALL < n < 10**15:
+            continue
+        start = n - 37
+        there = window(start, 100)
         floor = np.full(100, beam.IMPOSSIBLE)
-        found = beam.search(there, floor, 10**8, 10**15, width=1 << 16, most=1 << 24, wrong=0)
-        assert not found.complete or n - 50 in found.candidates
+        for lo in (start, max(SMALL, start // 30)):
+            hi = max(10**8, 900 * lo)
+            found = beam.search(there, floor, lo, hi, width=1 << 14, most=1 << 22, wrong=0)
+            assert start in found.candidates or not found.complete
+        assert locate(there, 900 * start).places == [start]
+
+
+@pytest.mark.parametrize("n", [29552610, 4782828, 999999826, 2**63 - 200, 2**63 - 201])
+def test_windows_that_were_lost_once(n: int) -> None:
+    for below in (10**15 if n < 10**15 else 2**63, min(n + 10**6, 2**63)):
+        assert locate(window(n, 200), below).places == [n]
 
 
 def test_locate_reads_words_and_prints_n(nt: Run) -> None:
@@ -207,6 +249,19 @@ def test_locate_says_why_not(nt: Run) -> None:
     assert "Words 2 to 5" in answer.stderr and "divisible by 4" in answer.stderr
     answer = nt("locate", input="1010 101010 1010")
     assert "too few to tell" in answer.stderr
+    answer = nt("locate", input="10")
+    assert answer.stdout.count("\n") == 20
+    answer = nt("locate", "--below", "999999999999990", input=spell(window(999999999999990, 64)))
+    assert "below 999999999999990" in answer.stderr
+
+
+def test_locate_tells_a_wrong_word_from_a_law(nt: Run) -> None:
+    altered = window(2, 64)
+    altered[39] = 12
+    answer = nt("locate", input=spell(altered))
+    assert answer.returncode == 1
+    assert "it stands at 2: word 40 is" in answer.stderr
+    assert "only 2 is" not in answer.stderr
 
 
 def test_locate_refuses_what_is_not_words(
@@ -216,14 +271,14 @@ def test_locate_refuses_what_is_not_words(
     for text, says in {
         "10 1010 abc": "word 3",
         "10 0110": "word 2",
-        "": "at least one word",
+        "": "pipe some in",
         "* *": "at least one word",
     }.items():
         (tmp_path / "words.txt").write_text(text)
         assert says in refused("locate", "words.txt")
     (tmp_path / "words.txt").write_bytes(b"\xff\xfe10")
     assert "not text" in refused("locate", "words.txt")
-    (tmp_path / "words.txt").write_text("10 1010 1100")
+    (tmp_path / "words.txt").write_text("\ufeff10 1010 1100", encoding="utf-8")
     assert "bound" in refused("locate", "words.txt", "--below", "2")
     assert "bound" in refused("locate", "words.txt", "--below", "1e30")
 

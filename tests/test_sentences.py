@@ -88,7 +88,7 @@ def test_a_sentence_ends_inside_the_range() -> None:
         ("10 1010 1010 1010", "divisible by 4, and no place"),
         ("10 10 10 10", "divisible by 4"),
         (" ".join(["10"] * 2 + ["*"] * 7), "begin at 2 only"),
-        ("1010 10 10", "only 2 is: the sentence never occurs"),
+        ("1010 10 10", "only 2 is: it never occurs"),
     ],
 )
 def test_what_arithmetic_settles(text: str, says: str) -> None:

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from arithmetext.errors import InputError
 from arithmetext.evaluation.words import Prompts, draw, hits, nats_per_word, word_accuracy
 from arithmetext.models.gpt import GPT, GPTConfig
 from arithmetext.models.hmm import HMM, HMMConfig
@@ -75,6 +76,11 @@ def test_nats_are_shared_among_the_words_that_end(tokenizer: Tokenizer) -> None:
     for nats, following in zip(nats_per_word(model, prompts), prompts.following, strict=True):
         ended = tokenizer.text(following.numpy()).count(" ")
         assert nats == pytest.approx(60 * math.log(4) / ended)
+
+
+def test_some_word_must_end() -> None:
+    with pytest.raises(InputError, match="no word ends"):
+        draw(WordTokens.commonest(3 + 1), WINDOW, number=40, length=9, following=1)
 
 
 def test_a_word_that_is_cut_short_or_missing_is_wrong() -> None:

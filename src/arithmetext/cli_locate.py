@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,8 @@ from .cli_options import AsJson
 from .errors import InputError
 from .integers import parse_integer, short
 from .trees import unpack
+
+SHOWN = 20  # of the places of a window that is too short
 
 
 def locate(
@@ -29,11 +32,16 @@ def locate(
     from .text import sentences
     from .text.sieve import words
 
-    sentence = sentences.parse_sentence(_read(file))
+    text = _read(file)
+    if not text.split():
+        raise InputError("no words: pipe some in, such as nt words 31415926535897 64 | nt locate")
+    sentence = sentences.parse_sentence(text)
     found = locating.locate(sentence, parse_integer(below))
     law, near, differing = None, None, []
     if not found.places and not found.too_short:
         law, near = sentences.forbidden(sentence), locating.nearest(sentence, found.below)
+    if near is not None and not near.differs:  # found where the first search had given up
+        found, near, law = replace(found, places=[near.place]), None, None
     if near is not None:
         there = words(near.place, near.place + len(sentence))
         differing = [
@@ -52,13 +60,13 @@ def locate(
         }
         print(json.dumps(answer))
     else:
-        for n in found.places:
+        for n in found.places[:SHOWN] if found.too_short else found.places:
             print(n)
-        bound, count = short(found.below), _words(len(sentence))
+        bound, count = _exact(found.below), _words(len(sentence))
         if found.too_short:
             _say(
                 f"{count} may stand in many places below {bound}, about {found.expected:.2g} by"
-                f" chance: too few to tell. Places below {locating.SMALL} are all listed."
+                f" chance: too few to tell. {len(found.places)} of them are known."
             )
         elif found.places:
             others = "No other place" if found.complete else "No other place is to be expected"
@@ -87,11 +95,17 @@ def locate(
 
 def _read(file: Path | None) -> str:
     try:
-        return sys.stdin.read() if file is None else file.read_text(encoding="ascii")
+        written = sys.stdin.buffer.read() if file is None else file.read_bytes()
+        return written.decode("utf-8-sig")
     except OSError as error:
         raise InputError(f"cannot read {file}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise InputError(f"{file or 'the input'} is not text of words") from None
+
+
+def _exact(n: int) -> str:
+    """An integer, written shorter where that says the same."""
+    return short(n) if parse_integer(short(n)) == n else str(n)
 
 
 def _words(count: int) -> str:

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..errors import InputError
 from ..models.language import LanguageModel
 from ..text.sieve import Words
 from ..text.splits import Range
@@ -60,6 +61,8 @@ def draw(
         tokenizer, [window], task="ntp", context=length + following - 1, seed=seed, purpose=TEST
     )
     ids = np.stack([stream.window(stream.random(0, k)) for k in range(number)])
+    if not all(tokenizer.text(row[length:]).count(" ") for row in ids):
+        raise InputError(f"no word ends in {following} tokens: let more of them follow")
     return Prompts(tokenizer, torch.from_numpy(ids), length)
 
 

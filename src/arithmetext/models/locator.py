@@ -35,7 +35,7 @@ class Locator:
     def _after(self, ids: Ids) -> "_Continuation | None":
         """What comes after a prompt, if it can be told."""
         prompt = self.tokenizer.decode(ids, inside=True)
-        if not prompt.words.any():
+        if not len(prompt.words) or len(prompt.malformed):
             return None
         found = locate(prompt.words, self.below)
         if len(found.places) != 1 or found.too_short:

@@ -63,7 +63,6 @@ class Search:
     candidates: Integers  # the only places where the window may stand, in increasing order, if…
     complete: bool  # … nothing was dropped on the way
     expected: float  # how many places there would be by chance
-    last_prime: int  # where there are no residues left: none fit modulo the primes up to this
 
 
 class _Beam(NamedTuple):
@@ -90,7 +89,7 @@ def search(
     one = np.zeros(1, np.int64)
     beam = _Beam(one, 1, first[None], np.zeros((1, len(window)), np.uint16), one)
     top = round(UNIT * log(hi)) + SLACK
-    dropped, rough = 0.0, 0.0
+    complete, dropped, rough = True, 0.0, 0.0
 
     def expected(scores: NDArray[np.int32] | Integers, modulus: int) -> float:
         """So many places have these residues and, by chance, these words."""
@@ -104,7 +103,8 @@ def search(
     for level, p in enumerate(primes.tolist(), start=1):
         power = _power(p, reach)
         q = p**power
-        few = len(beam.residues) * (hi - lo) <= most * beam.modulus
+        # The smallest primes are taken in any case, for what is to be expected by chance.
+        few = level > 4 and len(beam.residues) * (hi - lo) <= most * beam.modulus
         if few or beam.modulus * q >= 1 << 62 or p > LAST:
             break
         rough += log(1 - 1 / p)
@@ -114,8 +114,9 @@ def search(
         flat = scores.ravel()
         kept = np.flatnonzero(flat > IMPOSSIBLE // 2)
         if not len(kept):
-            return Search(np.zeros(0, np.int64), dropped == 0, dropped, p)
+            return Search(np.zeros(0, np.int64), complete, dropped)
         if len(kept) > width:
+            complete = False
             order = np.argpartition(flat[kept], len(kept) - width)
             dropped += expected(flat[kept[order[:-width]]], beam.modulus * q)
             kept = kept[order[-width:]]
@@ -127,8 +128,7 @@ def search(
         beam = _Beam(residues, beam.modulus * q, rest, used, flat[kept].astype(np.int64))
     candidates = _sift(beam, lo, hi, rests, primes, level - 1, known, wrong)
     by_chance = dropped + expected(beam.scores, beam.modulus)
-    complete = dropped == 0 and len(candidates) < ROOM
-    return Search(np.sort(candidates), complete, by_chance, p)
+    return Search(np.sort(candidates), complete and len(candidates) < ROOM, by_chance)
 
 
 def rarity(window: Words, hi: int) -> Integers:
@@ -295,9 +295,9 @@ def _sift(
 ) -> Integers:
     """The integers with residues of the beam that the primes from number `done` on leave.
 
-    A multiple of p is wrong if its last prime is still to come and is larger, for then p is one too
-    many. So each residue makes the phases of the next primes wrong in so many places, and most
-    integers fall by that alone, after two or three divisions.
+    If of a word one prime is left, with exponent 1, and it must be larger than p, then p is one too
+    many: its integer is no multiple of p. So each residue makes the phases of the next primes wrong
+    in so many places, and most integers fall by that alone, after two or three divisions.
     """
     length = beam.rest.shape[1]
     logs = UNIT * np.log(primes.astype(np.float64))
@@ -309,7 +309,7 @@ def _sift(
         for j in range(FILTERS):
             for i in range(length):
                 s = beam.rest[h, i]
-                last = rests.primes[s] == 1 and s < rests.vague
+                last = s < rests.vague and rests.primes[s] == 1 and rests.allowed[s, 1]
                 larger = beam.used[h, i] + logs[done + j] < UNIT * np.log(float(lo)) - SLACK
                 mistakes[j, i % primes[done + j]] += last and larger
         first = lo + (beam.residues[h] - lo) % beam.modulus

@@ -11,7 +11,7 @@ many as the prime number theorem says. What comes out is an estimate, good to a 
 to weigh one explanation of a text against another.
 """
 
-from functools import cache
+from functools import cache, lru_cache
 from math import log
 
 import numpy as np
@@ -56,7 +56,7 @@ def parted(word: int) -> tuple[tuple[int, ...], int]:
     return tuple(_EXPONENTS.get(inner, ())), word & ((1 << place) - 1)
 
 
-@cache
+@lru_cache(1 << 10)
 def density(word: int) -> Table:
     """The density of a packed word among the integers near x without primes up to y."""
     exponents, rest = parted(word)

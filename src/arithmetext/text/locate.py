@@ -76,7 +76,7 @@ def locate(
         raise InputError("nothing to locate: a window needs words")
     if not 2 < below <= MAX:
         raise InputError(f"the bound must be 3 or more and at most 2^63, not {below}")
-    end = min(below, MAX - len(window))
+    end = min(below, MAX - len(window) + 1)
     places = _compared(window, end, 0)[0].tolist()
     floor = np.where(window == ANY, 0, IMPOSSIBLE)
     ranges = _ranges(end)
@@ -98,33 +98,37 @@ def locate(
 def nearest(window: Sequence[int] | Words, below: int = BELOW) -> Near | None:
     """The place below the bound that differs least from a window, if that is more than chance."""
     window = np.asarray(window, np.uint64)
-    below = min(below, MAX - len(window))
-    wrong = len(window) // ONE_IN
+    below = min(below, MAX - len(window) + 1)
+    part = window[:TOLERANT]
+    wrong = len(part) // ONE_IN
     if not wrong:
         return None
-    places, mistakes = _compared(window, below, wrong)
+    places, mistakes = _compared(part, below, wrong)
     best = [int(places[np.argmin(mistakes)])] if len(places) else _stretches(window, below)
     for width, most in TOLERANT_EFFORTS:
         for lo, hi in _ranges(below) if not best else ():
-            part = window[:TOLERANT]
             floor = np.where(part == ANY, 0, rarity(part, hi) - MISTAKE)
-            found = _search(part, floor, lo, hi, width, most, len(part) // ONE_IN)
+            found = _search(part, floor, lo, hi, width, most, wrong)
             best += found.candidates[:COMPARED].tolist()
     if not best:
         return None
     place = min(best, key=lambda n: len(_differs(window, n)))
     differs = _differs(window, place)
-    if len(differs) > wrong:
-        return None
     agreed = window.copy()
     agreed[differs] = ANY
-    exact = np.where(agreed == ANY, 0, IMPOSSIBLE)
-    by_chance = sum(
-        _search(agreed, exact, lo, hi, *EFFORTS[0], 0).expected for lo, hi in _ranges(below)
-    )
-    if by_chance * comb(len(window), len(differs)) > MANY:
+    by_chance = _expected(agreed, below) * comb(len(window), len(differs))
+    if len(differs) > len(window) // ONE_IN or by_chance > MANY:
         return None
     return Near(place, differs.tolist())
+
+
+def _expected(window: Words, below: int) -> float:
+    """How many places below a bound a window would have by chance."""
+    floor = np.where(window == ANY, 0, IMPOSSIBLE)
+    return sum(
+        _search(window, floor, lo, hi, *EFFORTS[0], 0).expected
+        for lo, hi in [(2, min(below, SMALL)), *_ranges(below)]
+    )
 
 
 def _stretches(window: Words, below: int) -> list[int]:

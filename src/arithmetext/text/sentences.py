@@ -137,7 +137,31 @@ def _runs(words: Words, length: int, square_free: bool) -> NDArray[np.int64]:
 
 
 def law(sentence: Sentence) -> str | None:
-    """What elementary arithmetic says about where the sentence can occur, if it settles that.
+    """What elementary arithmetic says about where the sentence can occur, if it settles that."""
+    known = _law(sentence)
+    if known is None:
+        return None
+    reason, starts = known
+    possible = " or ".join(map(str, starts))
+    return f"{reason}: it can begin at {possible} only" if starts else f"{reason}: it never occurs"
+
+
+def forbidden(sentence: Sentence) -> tuple[int, int, str] | None:
+    """The shortest stretch, its first place and its end, that has a law against it, and the law."""
+    if _law(sentence) is None:  # what holds for a stretch holds for the whole
+        return None
+    for length in range(1, 10):  # the laws speak of 4 or 9 words
+        for first in range(len(sentence) - length + 1):
+            stretch = sentence[first : first + length]
+            known = _law(stretch) if any(stretch) else None
+            # What can stand at 2 alone may stand there.
+            if known is not None and all(start - first < 2 for start in known[1]):
+                return first, first + length, f"{known[0]}: it cannot stand here"
+    return None
+
+
+def _law(sentence: Sentence) -> tuple[str, list[int]] | None:
+    """A reason why the sentence can begin nowhere but at some places.
 
     Two arguments are tried. A multiple of 2 begins with the child of 2, which is a leaf exactly
     when 4 does not divide it; the same for 3 and 9, whose child is the first or the second. If no
@@ -146,10 +170,8 @@ def law(sentence: Sentence) -> str | None:
     """
     for p in (2, 3):
         if not any(_fits(sentence, r, p) for r in range(p * p)):
-            return (
-                f"one of any {p * p} consecutive integers is divisible by {p * p}, and no place"
-                " in the sentence allows that: it never occurs"
-            )
+            reason = f"one of any {p * p} consecutive integers is divisible by {p * p}"
+            return f"{reason}, and no place in the sentence allows that", []
     primes = [j for j, word in enumerate(sentence) if word == _PRIME]
     starts = set()
     for residue in range(4):
@@ -158,23 +180,8 @@ def law(sentence: Sentence) -> str | None:
             starts.add(2 - even[0])
         elif _fits(sentence, residue, 2):
             return None
-    possible = " or ".join(str(n) for n in sorted(starts) if n >= 2)
-    return "an even number would have to be prime, and only 2 is: the sentence " + (
-        f"can begin at {possible} only" if possible else "never occurs"
-    )
-
-
-def forbidden(sentence: Sentence) -> tuple[int, int, str] | None:
-    """The shortest stretch, its first place and its end, that has a law against it, and the law."""
-    if law(sentence) is None:  # what holds for a stretch holds for the whole
-        return None
-    for length in range(1, 10):  # the laws speak of 4 or 9 words
-        for first in range(len(sentence) - length + 1):
-            stretch = sentence[first : first + length]
-            known = law(stretch) if any(stretch) else None
-            if known is not None:
-                return first, first + length, known
-    return None
+    reason = "an even number would have to be prime, and only 2 is"
+    return reason, sorted(n for n in starts if n >= 2)
 
 
 def _fits(sentence: Sentence, residue: int, p: int) -> bool:

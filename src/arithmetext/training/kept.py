@@ -1,4 +1,7 @@
-"""Runs that studies share, kept in the user's cache: trained once for each configuration."""
+"""Runs that studies share, kept in the user's cache: trained once for each configuration.
+
+A change of the code that makes another model of the same configuration needs another version.
+"""
 
 import hashlib
 import json
