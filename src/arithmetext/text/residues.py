@@ -189,7 +189,7 @@ def _count_piece(
     entered = 0
     counted = []
     for bound in bounds:
-        here = int(np.searchsorted(primes, bound, side="right"))
+        here = int(np.searchsorted(primes, np.uint32(bound), side="right"))
         _enter(lo, primes[entered:here], LENGTHS, parts, lengths)
         entered = here
         halves = Table(hi - lo), Table(hi - lo)
@@ -312,7 +312,8 @@ dictionary = lru_cache(8)(Dictionary)
 def primes_to(bound: int) -> NDArray[np.uint32]:
     """The primes up to the bound, exactly."""
     primes = base_primes(bound)
-    return primes[: np.searchsorted(primes, bound, side="right")]
+    # Of the same type, or all primes would be converted, which can be very many.
+    return primes[: np.searchsorted(primes, np.uint32(bound), side="right")]
 
 
 def smooth_parts(integers: NDArray[np.uint64], bound: int) -> tuple[Words, Words]:
