@@ -97,11 +97,16 @@ def plot(data: dict[str, Any]) -> Figure:
 
 def caption(data: dict[str, Any]) -> str:
     windows = data["rows"][0]["windows"]
+    effort = (
+        " The search was given up early; longer ones find more of the short windows."
+        if data["efforts"] < len(EFFORTS)
+        else ""
+    )
     return (
         f"Of {windows} windows of consecutive words, drawn uniformly below each bound, the share"
         " whose first integer was found from the words alone, with 95 % intervals, and the time it"
         " took. A window counts as found only if it was found at its place and nowhere else. Where"
-        " a window has other places by chance no method can tell which it is."
+        f" a window has other places by chance no method can tell which it is.{effort}"
     )
 
 
