@@ -317,7 +317,8 @@ def test_recipes_of_the_paper(size: int) -> None:
     for name, conditioned in {"hmm-paper": "token", "hmm-sequence": "sequence"}.items():
         config = recipe(name + suffix)
         assert (config.tokens.kind, config.tokens.size) == ("bpe", size)
-        assert config.model == HMMConfig(states=2 * size, conditioned=conditioned)
+        assert isinstance(config.model, HMMConfig)
+        assert (config.model.states, config.model.conditioned) == (2 * size, conditioned)
         assert config.training.weight_decay == 0  # AdamW is Adam
 
 
