@@ -13,6 +13,11 @@ from hypothesis import settings
 # Tests make their own tables for encoders, and leave those of the user alone.
 os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="arithmetext-tests-")
 
+# The models here are too small to share out: on a busy machine threads wait for each other. For
+# torch it must be said before it is imported; commands that tests run inherit it.
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["HF_HUB_OFFLINE"] = "1"
+
 # Kernels compile on their first call: a first example may take seconds.
 settings.register_profile("arithmetext", deadline=None)
 settings.load_profile("arithmetext")

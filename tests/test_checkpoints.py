@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr
 from dataclasses import asdict
 from pathlib import Path
@@ -32,14 +32,6 @@ from arithmetext.training.optimizers import make_optimizers
 FILES = ("model.safetensors", "optimizer.safetensors", "state.json")
 each_optimizer = pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 each_file = pytest.mark.parametrize("file", FILES)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 class Trained:

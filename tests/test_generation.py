@@ -1,7 +1,6 @@
 """Continuations: the likeliest token, and chance that depends on nothing but its seed."""
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -14,14 +13,6 @@ from arithmetext.models.gpt import GPT, GPTConfig
 from arithmetext.models.hmm import HMM, HMMConfig
 
 SHARES = torch.tensor([0.5, 0.25, 0.0, 0.2, 0.05])
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 class Always:

@@ -1,7 +1,6 @@
 """The GPT: what it may see, how large it is, what its hooks show, and that it learns."""
 
 import math
-from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -21,15 +20,6 @@ VOCABULARY, CONTEXT = 64, 32
 
 each_kind_of_positions = pytest.mark.parametrize("positions", ["learned", "rotary"])
 each_task = pytest.mark.parametrize("causal", [True, False], ids=["causal", "masked"])
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """These models are too small to share out."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @cache

@@ -2,8 +2,7 @@
 
 import json
 import math
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,6 @@ from arithmetext.training.recipes import recipe
 from arithmetext.training.stream import Share
 from conftest import Run as Command
 
-ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 TINY = (
     "model.states=8",
     "model.context=32",
@@ -40,14 +38,6 @@ TINY = (
     "training.validation=512",
 )
 each_condition = pytest.mark.parametrize("conditioned", ["token", "sequence"])
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def hmm(
@@ -338,11 +328,11 @@ def test_a_run_is_resumed_without_a_trace(tmp_path: Path, nt: Command) -> None:
     # Something is in the way of the third checkpoint.
     (out / "checkpoints").mkdir(parents=True)
     (out / "checkpoints" / ".00000015.part").touch()
-    answer = nt(*command, env=ONE_THREAD)
+    answer = nt(*command)
     assert answer.returncode == 2, answer
     assert "--resume goes on from step 10" in answer.stderr
     (out / "checkpoints" / ".00000015.part").unlink()
-    answer = nt(*command, "--resume", env=ONE_THREAD)
+    answer = nt(*command, "--resume")
     assert answer.returncode == 0, answer.stderr
     weights = "model/model.safetensors"
     assert (out / weights).read_bytes() == (tmp_path / "whole" / weights).read_bytes()

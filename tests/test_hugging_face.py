@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,15 +34,6 @@ each_task = pytest.mark.parametrize("causal", [True, False], ids=["causal", "mas
 each_size = pytest.mark.parametrize(
     ("layers", "heads", "context"), [(1, 1, 32), (2, 3, 48), (3, 2, 64)]
 )
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """These models are too small to share out."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @cache

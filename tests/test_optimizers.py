@@ -1,7 +1,6 @@
 """Optimizers: what Muon makes of a matrix, side by side with PyTorch's, and the learning rate."""
 
 import math
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -21,14 +20,6 @@ each_shape = pytest.mark.parametrize("shape", SHAPES, ids=str)
 any_shape = pytest.mark.parametrize("shape", [*SHAPES, (7, 5), (1, 9)], ids=str)
 each_optimizer = pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 each_kind_of_positions = pytest.mark.parametrize("positions", ["learned", "rotary"])
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def training(optimizer: Any = "adamw", **others: Any) -> TrainingConfig:

@@ -61,7 +61,7 @@ def test_smooth_parts_and_rests_are_those_of_the_factorisation(lo, bound):
     count = 20
     expected = [smooth_and_rest(n, bound) for n in range(lo, lo + count)]
     parts, lengths = np.ones(count, np.uint64), np.zeros(count, np.uint8)
-    residues._enter(lo, residues.primes_to(bound), LENGTHS, parts, lengths)
+    residues._enter(lo, residues.kept_primes(bound), LENGTHS, parts, lengths)
     bins, rests = np.empty(count, np.uint64), np.empty(count, np.uint64)
     per_nat = residues.Grid(bound).per_nat
     residues._split(lo, words(lo, lo + count), parts, lengths, per_nat, bins, rests)

@@ -35,14 +35,6 @@ each_kind = pytest.mark.parametrize("kind", KINDS)
 each_task = pytest.mark.parametrize("task", TASKS)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @cache
 def tokenizer(kind: str) -> Tokenizer:
     name, _, size = kind.partition(" ")

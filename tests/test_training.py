@@ -2,14 +2,13 @@
 
 import json
 import math
-import os
 import resource
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -33,7 +32,6 @@ from arithmetext.training.search import search
 from arithmetext.training.stream import Share
 from conftest import NT, Run
 
-ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 TINY = (
     "model.layers=1",
     "model.heads=1",
@@ -48,15 +46,6 @@ TINY = (
 )
 each_task = pytest.mark.parametrize("task", ["ntp", "mlm"])
 each_optimizer = pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Two threads on a busy machine wait for each other most of the time."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def tiny(task: str = "ntp", *settings: str) -> Config:
@@ -218,7 +207,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], 
 
 def killed(arguments: list[str], ripe: Callable[[], bool], delay: float = 0.0) -> None:
     """Start a run and kill it some time after it is ripe."""
-    run = subprocess.Popen([NT, *arguments], env=ONE_THREAD)
+    run = subprocess.Popen([NT, *arguments])
     try:
         deadline = time.monotonic() + 60
         while not ripe() and run.poll() is None:
@@ -245,7 +234,7 @@ def test_killed_and_resumed_without_a_trace(
     ]
     for ripe, delay in moments:
         killed([*arguments, "--resume"], ripe, delay)
-    subprocess.run([NT, *arguments, "--resume"], check=True, env=ONE_THREAD)
+    subprocess.run([NT, *arguments, "--resume"], check=True)
     assert weights(out) == reference(task, optimizer)
     assert [row["step"] for row in training_rows(out)] == list(range(1, 41))
     assert not list(out.glob("checkpoints/.*"))
@@ -260,7 +249,7 @@ def test_a_damaged_checkpoint_is_noticed_and_the_one_before_is_used(
     newest = max(path for path in (out / "checkpoints").iterdir() if path.name.isdigit())
     file = newest / "optimizer.safetensors"
     file.write_bytes(file.read_bytes()[:-100])
-    answer = nt(*arguments, "--resume", env=ONE_THREAD)
+    answer = nt(*arguments, "--resume")
     assert answer.returncode == 0
     assert f"{newest} is damaged" in answer.stderr
     assert weights(out) == reference("ntp", "adamw")
@@ -279,14 +268,14 @@ def test_a_full_disk_ends_the_run_and_loses_nothing(
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 
-    answer = nt(*arguments, "--resume", env=ONE_THREAD, preexec_fn=limit)
+    answer = nt(*arguments, "--resume", preexec_fn=limit)
     assert answer.returncode == 2
     assert answer.stderr.startswith("nt: cannot write the checkpoint")
     assert "--resume goes on from step" in answer.stderr
     assert answer.stderr.count("\n") == 1
     assert {path: path.stat().st_size for path in out.glob("checkpoints/*/*")} == before
     assert not list(out.glob("checkpoints/.*"))
-    assert nt(*arguments, "--resume", env=ONE_THREAD).returncode == 0
+    assert nt(*arguments, "--resume").returncode == 0
     assert weights(out) == reference("ntp", "adamw")
 
 
@@ -312,7 +301,6 @@ def test_two_processes_give_the_losses_of_one(task: str, optimizer: str, tmp_pat
     arguments = [*command(task, tmp_path / "two", *settings), "--search-lr", "1e-2"]
     answer = subprocess.run(
         [*together, *arguments],
-        env=ONE_THREAD,
         capture_output=True,
         text=True,
         timeout=120,
@@ -332,7 +320,7 @@ def test_two_processes_give_the_losses_of_one(task: str, optimizer: str, tmp_pat
 
 
 def test_the_folder_of_a_run(tmp_path: Path, nt: Run) -> None:
-    answer = nt(*command("ntp", tmp_path / "run"), "--tensorboard", env=ONE_THREAD)
+    answer = nt(*command("ntp", tmp_path / "run"), "--tensorboard")
     assert answer.returncode == 0, answer.stderr
     assert answer.stderr == ""
     assert answer.stdout.count("\n") == 1
@@ -374,7 +362,7 @@ def test_resume_needs_no_recipe(tmp_path: Path, nt: Run) -> None:
     train(tiny(), out)
     shutil.rmtree(out / "checkpoints" / "00000040")
     shutil.rmtree(out / "model")
-    answer = nt("train", "--resume", "--out", out, env=ONE_THREAD)
+    answer = nt("train", "--resume", "--out", out)
     assert answer.returncode == 0, answer.stderr
     assert (out / "model" / "model.safetensors").exists()
 

@@ -4,7 +4,7 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,9 @@ from .cli_options import AsJson
 from .errors import InputError
 from .integers import parse_integer, short
 from .trees import unpack
+
+if TYPE_CHECKING:
+    from .text.locate import Location
 
 SHOWN = 20  # of the places of a window that is too short
 
@@ -62,35 +65,37 @@ def locate(
     else:
         for n in found.places[:SHOWN] if found.too_short else found.places:
             print(n)
-        bound, count = _exact(found.below), _words(len(sentence))
-        if found.too_short:
-            _say(
-                f"{count} may stand in many places below {bound}, about {found.expected:.2g} by"
-                f" chance: too few to tell. {len(found.places)} of them are known."
-            )
-        elif found.places:
-            others = "No other place" if found.complete else "No other place is to be expected"
-            chance = "" if found.complete else f" ({found.expected:.1g} by chance)"
-            _say(f"{count}. {others} below {bound}{chance}.")
-        elif found.complete:
-            _say(f"{count}: not in the text below {bound}.")
-        else:
-            _say(f"{count}: not found below {bound}; not every place could be ruled out.")
+        _say(f"{_words(len(sentence))}{_verdict(found)}")
         if law is not None:
             first, end, reason = law
             stretch = " ".join(unpack(word) if word else "*" for word in sentence[first:end])
             place = f"Word {end}" if end == first + 1 else f"Words {first + 1} to {end}"
             _say(f"{place} ({stretch}): {reason}.")
         if near is not None:
-            _say(
-                f"But for {_words(len(differing))} it stands at {near.place}: "
-                + "; ".join(
-                    f"word {d['word']} is {d['there']} there, not {d['here']}" for d in differing
-                )
-                + "."
+            there_not_here = "; ".join(
+                f"word {d['word']} is {d['there']} there, not {d['here']}" for d in differing
             )
+            _say(f"But for {_words(len(differing))} it stands at {near.place}: {there_not_here}.")
     if not found.places:
         raise typer.Exit(1)
+
+
+def _verdict(found: "Location") -> str:
+    """What can be said beside the places."""
+    bound = _exact(found.below)
+    if found.too_short:
+        return (
+            f" may stand in many places below {bound}, about {found.expected:.2g} by chance: too"
+            f" few to tell. {len(found.places)} of them are known."
+        )
+    if found.places and found.complete:
+        return f". No other place below {bound}."
+    if found.places:
+        chance = f"{found.expected:.1g} by chance"
+        return f". No other place is to be expected below {bound} ({chance})."
+    if found.complete:
+        return f": not in the text below {bound}."
+    return f": not found below {bound}; not every place could be ruled out."
 
 
 def _read(file: Path | None) -> str:

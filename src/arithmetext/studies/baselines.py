@@ -13,7 +13,7 @@ from ..models import files
 from ..models.language import LanguageModel
 from ..models.locator import Locator
 from ..models.ngram import NGram
-from ..text.residues import curve, primes_to
+from ..text.residues import curve, kept_primes
 from ..text.splits import FAR_LENGTH, Range
 from ..tokens import Tokenizer, WordTokens
 from ..training.config import changed
@@ -36,7 +36,20 @@ def settings(scale: str) -> dict[str, Any]:
     shared = {
         "scales": [10**10, 10**13, 10**15],
         "integers": 1 << 24,
-        "bounds": [1, *primes_to(61).tolist(), 89, 127, 179, 251, 359, 509, 719, 1021, 2039, 4099],
+        "bounds": [
+            1,
+            *kept_primes(61).tolist(),
+            89,
+            127,
+            179,
+            251,
+            359,
+            509,
+            719,
+            1021,
+            2039,
+            4099,
+        ],
         "seed": 0,
     }
     if scale == "laptop":

@@ -78,7 +78,7 @@ def horizon(
         raise InputError(f"nats a word are a number above 0, not {nats:g}")
     # Above the square root of n the cofactor is 1 or a prime, and nothing is left to know.
     limit = min(isqrt(_end(at, count)) + 1, LARGEST_BOUND)
-    bounds = [1, *primes_to(limit).tolist()]
+    bounds = [1, *kept_primes(limit).tolist()]
 
     def good(score: Score) -> bool:
         if nats is not None:
@@ -185,7 +185,7 @@ def _count_piece(
     """For every bound the keys of a piece and their counts, of each half of the text apart."""
     words = passing_words(lo, hi)
     parts, lengths = np.ones(hi - lo, np.uint64), np.zeros(hi - lo, np.uint8)
-    primes = primes_to(bounds[-1])
+    primes = kept_primes(bounds[-1])
     entered = 0
     counted = []
     for bound in bounds:
@@ -309,8 +309,8 @@ class Dictionary:
 dictionary = lru_cache(8)(Dictionary)
 
 
-def primes_to(bound: int) -> NDArray[np.uint32]:
-    """The primes up to the bound, exactly."""
+def kept_primes(bound: int) -> NDArray[np.uint32]:
+    """The primes up to the bound, of those that are made once and kept."""
     primes = base_primes(bound)
     # Of the same type, or all primes would be converted, which can be very many.
     return primes[: np.searchsorted(primes, np.uint32(bound), side="right")]
@@ -319,7 +319,7 @@ def primes_to(bound: int) -> NDArray[np.uint32]:
 def smooth_parts(integers: NDArray[np.uint64], bound: int) -> tuple[Words, Words]:
     """The largest divisors without primes above the bound, and their words (0 for 1)."""
     parts, words = np.empty(len(integers), np.uint64), np.empty(len(integers), np.uint64)
-    _divide(integers, primes_to(bound), CHILDREN, LENGTHS, parts, words)
+    _divide(integers, kept_primes(bound), CHILDREN, LENGTHS, parts, words)
     return parts, words
 
 
