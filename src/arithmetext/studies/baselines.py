@@ -27,6 +27,8 @@ PLACE = 150
 PAPER_ACCURACY = 0.40  # of its GPT-2, at every scale from 1e13 to 1e15
 PAPER_GUESS = 0.1  # just below: a random guess, as the paper has it
 
+FURTHER_BOUNDS = (89, 127, 179, 251, 359, 509, 719, 1021, 2039, 4099)
+
 ONE_TOKEN = "HMM, one token"  # trained as the paper trains it
 
 _MARKS = "sD^vP*X"

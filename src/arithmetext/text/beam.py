@@ -9,8 +9,8 @@ So a beam of residues goes through the primes in increasing order, and through p
 smallest, until their product nears the bound. The Chinese remainder theorem gives the integers that
 are left, and the next primes strike most of those: a multiple of p must have a prime to spare.
 
-One residue and one prime cost a look-up or two a word: 0.2 µs for 64 words. An integer struck after
-a few primes costs as much.
+One residue and one prime cost a look-up or two a word: 0.2 µs for 64 words. Most integers cost two
+or three divisions.
 """
 
 from dataclasses import dataclass
