@@ -9,7 +9,7 @@ from torch import Tensor
 
 from arithmetext.errors import InputError
 from arithmetext.evaluation.generation import drawn, generate
-from arithmetext.models.gpt import GPT, GPTConfig
+from arithmetext.models.gpt import GPT, GPTConfig, watching
 from arithmetext.models.hmm import HMM, HMMConfig
 
 SHARES = torch.tensor([0.5, 0.25, 0.0, 0.2, 0.05])
@@ -118,9 +118,11 @@ def test_a_beta_that_is_not_positive_is_refused(beta: float) -> None:
 
 
 def test_counts_and_seeds_that_are_refused() -> None:
-    for options in ({"count": 0}, {"count": 1, "seed": -1}, {"count": 1, "seed": 1 << 63}):
-        with pytest.raises(InputError, match=r"^count must be 1 or more"):
-            generate(Always(1), **options)
+    with pytest.raises(InputError, match="nothing to generate in 0 tokens"):
+        generate(Always(1), 0)
+    for seed in (-1, 1 << 63):
+        with pytest.raises(InputError, match="seed must be 0 or more"):
+            generate(Always(1), 1, seed=seed)
 
 
 # The window of a GPT
@@ -146,3 +148,74 @@ def test_what_a_gpt_does_not_read() -> None:
         masked.read(prompts(2))
     with pytest.raises(InputError, match="a prompt needs a token"):
         gpt().read(prompts(2, 0))
+
+
+@pytest.mark.parametrize("positions", ["learned", "rotary"])
+@pytest.mark.parametrize("forget", [1, 2, 5, 8])
+def test_what_is_kept_changes_nothing(positions: str, forget: int) -> None:
+    """Against a plain loop that reads all it may see for every token."""
+    model, ids = gpt(positions).double(), prompts(4, 6)
+    reading = model.read(ids, forget=forget)
+    window = ids
+    for token in prompts(30, 4):
+        expected = model(window)[:, -1].log_softmax(-1).detach().float()
+        torch.testing.assert_close(reading.log_probabilities(), expected)
+        reading.append(token)
+        if window.shape[1] == 8:
+            window = window[:, forget:]
+        window = torch.cat([window, token[:, None]], 1)
+
+
+@pytest.mark.parametrize("forget", [1, 3])
+def test_it_need_not_be_asked_after_every_token(forget: int) -> None:
+    model, ids = gpt().double(), prompts(4, 5)
+    asked, seldom = model.read(ids, forget=forget), model.read(ids, forget=forget)
+    for i, token in enumerate(prompts(40, 4)):
+        asked.log_probabilities()
+        asked.append(token)
+        seldom.append(token)
+        if i % 7 in (2, 3):
+            expected = asked.log_probabilities()
+            torch.testing.assert_close(seldom.log_probabilities(), expected)
+            assert seldom.log_probabilities() is seldom.log_probabilities()  # read once
+
+
+def test_a_prompt_of_one_token_and_one_that_is_forgotten_whole() -> None:
+    model = gpt("learned").double()
+    reading = model.read(prompts(3, 1), forget=8)
+    ids = prompts(3, 1)
+    for token in prompts(20, 3):
+        expected = model(ids)[:, -1].log_softmax(-1).detach().float()
+        torch.testing.assert_close(reading.log_probabilities(), expected)
+        reading.append(token)
+        ids = torch.cat([ids if ids.shape[1] < 8 else ids[:, :0], token[:, None]], 1)
+
+
+@pytest.mark.parametrize("forget", [0, 9, -1])
+def test_it_cannot_forget_more_than_it_sees(forget: int) -> None:
+    with pytest.raises(InputError, match=f"of 8 tokens it cannot forget {forget}"):
+        gpt().read(prompts(2), forget=forget)
+
+
+def test_half_precision_keeps_apart_what_is_nearly_equal() -> None:
+    """Logits are not rounded: many pairs of tokens would be equal."""
+    model = gpt().to(torch.bfloat16)
+    logits = model(prompts(50))[:, -1]
+    assert logits.dtype == torch.float32
+    assert len(logits.unique()) > 0.99 * logits.numel()
+
+
+def test_looking_inside_while_reading_on() -> None:
+    """The pattern that is watched is that of the token read last."""
+    model, ids = gpt(), prompts(2, 6)
+    with watching(model, "blocks.1.attention.pattern") as seen:
+        model(ids)
+        whole = seen["blocks.1.attention.pattern"][:, :, -1:]
+    reading = model.read(ids[:, :5])
+    reading.log_probabilities()
+    reading.append(ids[:, 5])
+    with watching(model, "blocks.1.attention.pattern") as seen:
+        reading.log_probabilities()
+        pattern = seen["blocks.1.attention.pattern"]
+    torch.testing.assert_close(pattern[..., :6], whole)
+    assert not pattern[..., 6:].any()

@@ -186,7 +186,7 @@ def test_a_rotary_score_forgets_where_a_text_begins() -> None:
         model(torch.cat([ids, ids], 1))
     q, k = seen["blocks.0.attention.queries"], seen["blocks.0.attention.keys"]
     assert not torch.allclose(q[..., :16, :], q[..., 16:, :], atol=0.1)
-    later = attention.attend(q[..., 16:, :], k[..., 16:, :])
+    later = attention.attend(q[..., 16:, :], k[..., 16:, :], None)
     with watching(model, name) as seen:
         model(ids)
     assert_close(later, seen[name])

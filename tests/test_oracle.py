@@ -2,7 +2,7 @@
 
 import json
 from itertools import pairwise
-from math import log
+from math import inf, log
 
 import flint
 import numpy as np
@@ -266,12 +266,20 @@ def test_tokens_have_the_probabilities_of_the_words_they_spell(oracle):
         assert place > 3
 
 
-def test_what_spells_no_word_is_refused(oracle):
-    for tokens in [[0], [1], [2, 3], [2, 2, 1, 1, 0]]:  # 1100 has a token
-        reading = oracle.read(torch.tensor([AT]))
-        with pytest.raises(InputError, match="spells no word"):
-            for token in tokens:
-                reading.append(torch.tensor([token]))
+@pytest.mark.parametrize(
+    "tokens", [[0], [1, 0], [2, 3], [2, 2, 1, 1, 0], [2, 1, 1, 1, 0], [1, 2, 2, 0]]
+)
+def test_what_spells_no_word_is_impossible_and_ends_with_a_space(oracle, tokens):
+    """A space alone, 0, a letter before the token of a word, 1100 that has a token, 1000, 011."""
+    reading, other = oracle.read(torch.tensor([AT])), oracle.read(torch.tensor([AT + 1]))
+    logs = []
+    for token in tokens:
+        now = reading.log_probabilities()[0].exp()
+        assert now.sum().item() == pytest.approx(1)
+        logs.append(float(now[token].log()))
+        reading.append(torch.tensor([token]))
+    assert min(logs) == -inf
+    torch.testing.assert_close(reading.log_probabilities(), other.log_probabilities())
 
 
 def test_oracle_needs_integers_of_its_scale():

@@ -193,26 +193,10 @@ def _hugging_face_loop(run: Any, part: Any, steps: int, *, compiled: bool) -> Ca
 
     It reads the same text again and again, so nothing of ours is in its way.
     """
-    from importlib import import_module
-
     import torch
 
-    transformers: Any = import_module("transformers")
-    shape, here = run.config.model, run.here
-    transformers.logging.set_verbosity_error()
-    model = transformers.GPT2LMHeadModel(
-        transformers.GPT2Config(
-            vocab_size=run.model.vocabulary,
-            n_positions=shape.context,
-            n_embd=shape.width,
-            n_layer=shape.layers,
-            n_head=shape.heads,
-            resid_pdrop=0.0,
-            embd_pdrop=0.0,
-            attn_pdrop=0.0,
-            use_cache=False,
-        )
-    ).to(here.device)
+    here = run.here
+    model = _hugging_face_gpt(run.model).to(here.device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
     forward = torch.compile(model, dynamic=False) if compiled else model
     inputs = part.inputs.to(here.device)
@@ -232,6 +216,122 @@ def _hugging_face_loop(run: Any, part: Any, steps: int, *, compiled: bool) -> Ca
 
     work()  # compiles
     return work
+
+
+def _hugging_face_gpt(ours: Any) -> Any:
+    """Their GPT-2 of the same shape."""
+    from importlib import import_module
+
+    transformers: Any = import_module("transformers")
+    transformers.logging.set_verbosity_error()
+    shape = ours.config
+    return transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(
+            vocab_size=ours.vocabulary,
+            n_positions=shape.context,
+            n_embd=shape.width,
+            n_layer=shape.layers,
+            n_head=shape.heads,
+            resid_pdrop=0.0,
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
+            bos_token_id=None,
+            eos_token_id=None,
+        )
+    )
+
+
+def generate() -> dict[str, Any]:
+    """Tokens after a full context, against loops with Hugging Face's GPT-2 of the same shape.
+
+    On a card the paper's model and 128 prompts, elsewhere that of `ntp-laptop` and 16.
+    """
+    from importlib.util import find_spec
+
+    import torch
+
+    from .evaluation.generation import generate as go_on
+    from .models.gpt import GPT, GPTConfig, evaluating
+    from .training.devices import world
+
+    with world() as here:
+        card = here.device.type == "cuda"
+        shape = GPTConfig() if card else GPTConfig(layers=2, heads=2, context=256)
+        prompts, exactly = (128, 32) if card else (16, 16)
+        torch.manual_seed(0)
+        model = evaluating(GPT(shape, vocabulary=256, causal=True), here.device)
+        ids = torch.randint(256, (prompts, shape.context), device=here.device)
+        block = shape.context // 4
+
+        def ours(count: int, forget: int) -> float:
+            start = time.perf_counter()
+            go_on(model.read(ids, forget=forget), count).cpu()
+            return time.perf_counter() - start
+
+        exact, blocks = "exact: the window read for each token", "by blocks: a quarter forgotten"
+        counts = {exact: exactly, blocks: shape.context}
+        forgets = {exact: 1, blocks: block}
+        runs: Runs = {"ours": {case: partial(ours, counts[case], forgets[case]) for case in counts}}
+        if find_spec("transformers"):
+            theirs = _hugging_face_gpt(model).to(here.device, next(model.parameters()).dtype).eval()
+            runs["Hugging Face GPT-2, no cache"] = {
+                exact: partial(_without_cache, theirs, ids, counts[exact])
+            }
+            runs["Hugging Face GPT-2, its cache"] = {
+                blocks: partial(_with_cache, theirs, ids, block, counts[blocks])
+            }
+        for cases in runs.values():
+            for run in cases.values():
+                run()  # warms up
+        figures = _report(
+            runs,
+            {case: prompts * count for case, count in counts.items()},
+            per=1e3,
+            rounds=3,
+            unit="thousand tokens a second",
+            conditions={
+                "device": here.name,
+                "model": f"{shape.layers} layers of {shape.heads} heads, L = {shape.context},"
+                f" D = 256, {'bfloat16' if here.bf16 else 'float32'}",
+                "prompts": f"{prompts} of {shape.context} tokens, all at once; {exactly} tokens"
+                f" generated exactly, {shape.context} by blocks",
+            },
+        )
+        rates = figures["ours"]
+        figures["conditions"]["by blocks against exact"] = f"{rates[blocks] / rates[exact]:.1f}×"
+        whole = prompts * shape.context / rates[exact] / 1e3
+        figures["conditions"][f"{shape.context} tokens of each prompt, exactly"] = f"{whole:.1f} s"
+        return figures
+
+
+def _without_cache(model: Any, ids: Any, count: int) -> float:
+    """The window is read for each token, as it must be where it slides."""
+    import torch
+
+    start = time.perf_counter()
+    with torch.no_grad():
+        for _ in range(count):
+            token = model(input_ids=ids, use_cache=False).logits[:, -1:].argmax(-1)
+            ids = torch.cat([ids[:, 1:], token], 1)
+    ids.cpu()
+    return time.perf_counter() - start
+
+
+def _with_cache(model: Any, ids: Any, block: int, count: int) -> float:
+    """The window is read when it is full, without its oldest block; in between there is a cache."""
+    import torch
+
+    start = time.perf_counter()
+    with torch.no_grad():
+        for _ in range(count // block):
+            ids = new = ids[:, block:]
+            past = None
+            for _ in range(block):
+                answer = model(input_ids=new, past_key_values=past, use_cache=True)
+                past, new = answer.past_key_values, answer.logits[:, -1:].argmax(-1)
+                ids = torch.cat([ids, new], 1)
+    ids.cpu()
+    return time.perf_counter() - start
 
 
 def hmm() -> dict[str, Any]:
@@ -372,7 +472,13 @@ def _rows(probabilities: Any) -> Any:
     return rows / rows.sum(-1, keepdims=True)
 
 
-SUBJECTS = {"sieve": sieve, "encode": encode, "train": train, "hmm": hmm}
+SUBJECTS = {
+    "sieve": sieve,
+    "encode": encode,
+    "train": train,
+    "hmm": hmm,
+    "generate": generate,
+}
 
 
 def _report(

@@ -9,7 +9,16 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from . import __version__, cli_baselines, cli_locate, cli_stats, cli_tokenizer, cli_train, trees
+from . import (
+    __version__,
+    cli_baselines,
+    cli_evaluate,
+    cli_locate,
+    cli_stats,
+    cli_tokenizer,
+    cli_train,
+    trees,
+)
 from .cli_options import AsJson, Cluster, Timeout, at_least, parse_range
 from .errors import InputError
 from .integers import parse_integer
@@ -30,6 +39,8 @@ app.command()(cli_baselines.horizon)
 app.command()(cli_locate.locate)
 app.command()(cli_train.train)
 app.command()(cli_train.recipes)
+app.command()(cli_evaluate.generate)
+app.command()(cli_evaluate.evaluate)
 
 
 def main() -> NoReturn:

@@ -1,22 +1,101 @@
 """Continue prompts, whatever the model."""
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..models.language import Reading
+from ..models.language import LanguageModel, Reading
+from ..models.oracle import Oracle
+from ..progress import Advance, no_progress, progress
+from ..text.sieve import Words
+from .prompts import Prompts
 
+LONGEST = 64  # tokens a word; a model that never ends one is stopped
 GENERATION = 2  # the purpose of these random numbers; training and validation have 0 and 1
 
 
-@torch.no_grad()
+@dataclass(frozen=True)
+class Continuations:
+    """What a model makes of prompts, and what stands there."""
+
+    tokens: Tensor  # [prompts, tokens]
+    predicted: list[Words]  # 0 for a word that is malformed
+    true: list[Words]  # as many of each
+
+
+def continued(
+    model: LanguageModel | Oracle,
+    prompts: Prompts,
+    count: int,
+    *,
+    beta: float = math.inf,
+    seed: int = 0,
+    forget: int = 1,
+) -> Continuations:
+    """Continue all prompts by `count` tokens, a batch at a time.
+
+    When its window is full, a GPT forgets so many tokens (`models.gpt.Window`).
+    """
+    with progress(f"generating, β = {beta:g}", len(prompts) * count, "tokens") as advance:
+        parts = [
+            generate(
+                batch.read_by(model, forget=forget),
+                count,
+                beta=beta,
+                seed=seed,
+                first=first,
+                advance=advance,
+            ).cpu()
+            for first, batch in prompts.batches()
+        ]
+    tokens = torch.cat(parts)
+    predicted = prompts.words_after(tokens)
+    return Continuations(tokens, predicted, prompts.true_words([len(row) for row in predicted]))
+
+
+def next_words(
+    model: LanguageModel | Oracle, prompt: Prompts, count: int, *, beta: float, seed: int
+) -> Words:
+    """The next words of a single prompt; fewer if the model does not end them."""
+    ended, tokens = 0, []
+    for token in islice(stream(prompt.read_by(model), beta=beta, seed=seed), LONGEST * count):
+        tokens.append(token)
+        ended += prompt.tokenizer.vocabulary[int(token)].count(" ")
+        if ended >= count:
+            break
+    [words] = prompt.words_after(torch.stack(tokens, 1))
+    return words[:count]
+
+
 def generate(
-    reading: Reading, count: int, *, beta: float = math.inf, seed: int = 0, first: int = 0
+    reading: Reading,
+    count: int,
+    *,
+    beta: float = math.inf,
+    seed: int = 0,
+    first: int = 0,
+    advance: Advance = no_progress,
 ) -> Tensor:
-    """The next `count` tokens of each prompt, [prompts, count]; the reading has read them after.
+    """The next `count` tokens of each prompt, [prompts, count]; the reading has read them after."""
+    if count < 1:
+        raise InputError(f"there is nothing to generate in {count} tokens")
+    tokens: list[Tensor] = []
+    for token in islice(stream(reading, beta=beta, seed=seed, first=first), count):
+        tokens.append(token)
+        advance(len(token))
+    return torch.stack(tokens, 1)
+
+
+def stream(
+    reading: Reading, *, beta: float = math.inf, seed: int = 0, first: int = 0
+) -> Iterator[Tensor]:
+    """The next token of each prompt, [prompts], and so on without end; it has been read then.
 
     A token is drawn with a probability proportional to p^β; at β = ∞ the likeliest is taken. Chance
     is a pure function of (seed, prompt, token), where the prompts here are those from `first` on:
@@ -24,20 +103,23 @@ def generate(
     """
     if not beta > 0:
         raise InputError(f"beta must be positive, or inf for the likeliest token, not {beta}")
-    if count < 1 or not 0 <= seed < 1 << 63:
-        raise InputError("count must be 1 or more, and seed 0 or more and below 2^63")
-    tokens: list[Tensor] = []
-    for step in range(count):
+    if not 0 <= seed < 1 << 63:
+        raise InputError("the seed must be 0 or more and below 2^63")
+    return _stream(reading, beta, seed, first)
+
+
+@torch.no_grad()
+def _stream(reading: Reading, beta: float, seed: int, first: int) -> Iterator[Tensor]:
+    chances: Iterator[Tensor] | None = None
+    while True:
         logs = reading.log_probabilities()
         if beta == math.inf:
             token = logs.argmax(-1)
         else:
-            if not tokens:
-                chances = uniform(seed, range(first, first + len(logs)), count).to(logs.device)
-            token = drawn(logs, beta, chances[:, step])
+            chances = chances or uniform(seed, range(first, first + len(logs)))
+            token = drawn(logs, beta, next(chances).to(logs.device))
         reading.append(token)
-        tokens.append(token)
-    return torch.stack(tokens, 1)
+        yield token
 
 
 def drawn(logs: Tensor, beta: float, chance: Tensor) -> Tensor:
@@ -49,11 +131,12 @@ def drawn(logs: Tensor, beta: float, chance: Tensor) -> Tensor:
     return torch.searchsorted(sums, chance[:, None] * sums[:, -1:], right=True)[:, 0]
 
 
-def uniform(seed: int, prompts: range, count: int) -> Tensor:
-    """A number from 0 to 1 for each token of each prompt."""
+def uniform(seed: int, prompts: range) -> Iterator[Tensor]:
+    """A number from 0 to 1 for each prompt, and so on without end."""
+    keys = ({"key": (seed, GENERATION), "counter": [0, 0, 0, prompt]} for prompt in prompts)
+    sources = [np.random.Generator(np.random.Philox(**key)) for key in keys]
+    while True:  # some at once: it is called for every token
+        yield from torch.from_numpy(np.stack([source.random(_AHEAD) for source in sources], 1))
 
-    def row(prompt: int) -> Tensor:
-        source = np.random.Philox(key=(seed, GENERATION), counter=[0, 0, 0, prompt])
-        return torch.from_numpy(np.random.Generator(source).random(count))
 
-    return torch.stack([row(prompt) for prompt in prompts])
+_AHEAD = 64

@@ -17,11 +17,12 @@ a forward hook that returns a tensor replaces it.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from typing import Any, Literal
+from itertools import repeat
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -60,24 +61,29 @@ class Attention(nn.Module):
         self.queries, self.keys, self.values = Hook(), Hook(), Hook()
         self.pattern, self.mixed = Hook(), Hook()
 
-    def forward(self, x: Tensor, turns: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, turns: Tensor | None, kept: "Kept | None") -> Tensor:
         q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, HEAD)).permute(2, 0, 3, 1, 4)
         if turns is not None:
             q, k = turned(q, turns), turned(k, turns)
         q, k, v = self.queries(q), self.keys(k), self.values(v)
+        seen = None
+        if kept is not None:
+            k, v, seen = kept.extend(k, v)
         if self.pattern._forward_hooks:  # someone looks: the fused kernel does not show it
-            mixed = self.pattern(self.attend(q, k)) @ v
+            mixed = self.pattern(self.attend(q, k, seen)) @ v
         else:
-            mixed = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+            causal = self.causal and seen is None
+            mixed = F.scaled_dot_product_attention(q, k, v, seen, is_causal=causal)
         out: Tensor = self.out(self.mixed(mixed.transpose(1, 2).flatten(2)))
         return out
 
-    def attend(self, q: Tensor, k: Tensor) -> Tensor:
+    def attend(self, q: Tensor, k: Tensor, seen: Tensor | None) -> Tensor:
         """How much each position takes from each: rows that sum to one."""
         scores = q @ k.mT / math.sqrt(HEAD)
-        if self.causal:
-            later = torch.ones_like(scores[0, 0], dtype=torch.bool).triu(1)
-            scores = scores.masked_fill(later, -math.inf)
+        if self.causal and seen is None:
+            seen = torch.ones_like(scores[0, 0], dtype=torch.bool).tril()
+        if seen is not None:
+            scores = scores.masked_fill(~seen, -math.inf)
         return scores.softmax(-1)
 
 
@@ -90,9 +96,9 @@ class Block(nn.Module):
         self.narrow = nn.Linear(4 * config.width, config.width)
         self.residual_before, self.residual_between, self.residual_after = Hook(), Hook(), Hook()
 
-    def forward(self, x: Tensor, turns: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, turns: Tensor | None, kept: "Kept | None") -> Tensor:
         x = self.residual_before(x)
-        x = self.residual_between(x + self.attention(self.attention_norm(x), turns))
+        x = self.residual_between(x + self.attention(self.attention_norm(x), turns, kept))
         wide = gelu(self.widen(self.mlp_norm(x)))
         after: Tensor = self.residual_after(x + self.narrow(wide))
         return after
@@ -117,27 +123,42 @@ class GPT(nn.Module):
             for last in block.attention.out, block.narrow:
                 nn.init.normal_(last.weight, std=0.02 / math.sqrt(2 * config.layers))
 
-    def forward(self, ids: Tensor, chosen: Tensor | None = None) -> Tensor:
-        """The logits at every position, or at the `chosen` ones of each row alone."""
+    def forward(
+        self, ids: Tensor, chosen: Tensor | None = None, past: "Past | None" = None
+    ) -> Tensor:
+        """The logits at every position, or at the `chosen` ones of each row alone.
+
+        What is read is kept in the `past`, if there is one, and a single token goes on from there.
+        """
         if ids.shape[1] > self.config.context:
             raise InputError(
                 f"{ids.shape[1]} tokens are more than the {self.config.context} it reads"
             )
+        places: slice | Tensor = slice(ids.shape[1])
+        if past is not None and ids.shape[1] == 1:
+            places = past.place
         x = self.tokens(ids)
         if self.positions is not None:
-            x = x + self.positions.weight[: ids.shape[1]]
+            x = x + self.positions.weight[places]
         if torch.is_autocast_enabled(x.device.type):  # half the traffic on the residual stream
             x = x.to(torch.get_autocast_dtype(x.device.type))
-        turns = None if self.turns is None else self.turns[: ids.shape[1]]
-        for block in self.blocks:
-            x = block(x, turns)
+        turns = None if self.turns is None else self.turns[places]
+        kept: Iterable[Kept | None] = repeat(None) if past is None else past.layers()
+        for block, layer in zip(self.blocks, kept, strict=False):
+            x = block(x, turns, layer)
         if chosen is not None:
             x = x.gather(1, chosen[..., None].expand(-1, -1, x.shape[-1]))
-        return F.linear(self.norm(x), self.tokens.weight)
+        x, weight = self.norm(x), self.tokens.weight
+        if x.dtype == torch.bfloat16:  # two likely tokens are often equal in so few bits
+            x, weight = x.float(), weight.float()
+        return F.linear(x, weight)
 
-    def read(self, prompts: Tensor) -> "Window":
-        """Read prompts of any length; of these it sees the last `context` tokens."""
-        return Window(self, prompts.to(self.tokens.weight.device))
+    def read(self, prompts: Tensor, *, forget: int = 1) -> "Window":
+        """Read prompts of any length; of these it sees the last `context` tokens.
+
+        See `Window` for what it forgets to go on when these are full.
+        """
+        return Window(self, prompts.to(self.tokens.weight.device), forget)
 
     def operations(self, length: int) -> int:
         """Floating-point operations to train on one token, counted as 6N + 12·layers·d·L."""
@@ -145,25 +166,127 @@ class GPT(nn.Module):
         return 6 * size + 12 * self.config.layers * self.config.width * length
 
 
-class Window:
-    """Prompts that have been read: their last tokens, read anew for every token to come."""
+def evaluating(model: GPT, device: torch.device) -> GPT:
+    """The model on a device, ready to be used: in bfloat16 on cards that have it."""
+    half = device.type == "cuda" and torch.cuda.is_bf16_supported(False)
+    return model.to(device, torch.bfloat16 if half else torch.float32).eval()
 
-    def __init__(self, model: GPT, prompts: Tensor) -> None:
+
+class Kept(NamedTuple):
+    """The keys and values of one layer."""
+
+    room: Tensor  # [2, prompts, heads, context, HEAD]
+    place: Tensor  # [1], of a single token
+    seen: Tensor  # [1, context], by it
+
+    def extend(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Keep more of them; all there are then, and which of them are seen if not all before."""
+        if k.shape[2] > 1:  # from the beginning
+            self.room[0, :, :, : k.shape[2]] = k
+            self.room[1, :, :, : k.shape[2]] = v
+            return k, v, None
+        self.room[0].index_copy_(2, self.place, k)
+        self.room[1].index_copy_(2, self.place, v)
+        return self.room[0], self.room[1], self.seen
+
+
+class Past:
+    """What is kept of prompts to read on from: the keys and values of all layers.
+
+    Nothing here has a size that changes, so that a card can record how to read one token.
+    """
+
+    def __init__(self, model: GPT, prompts: int) -> None:
+        config, like = model.config, model.norm.weight
+        shape = (config.layers, 2, prompts, config.heads, config.context, HEAD)
+        self.rooms = like.new_zeros(shape)
+        self.place = torch.zeros(1, dtype=torch.int64, device=like.device)
+        self._places = torch.arange(config.context, device=like.device)
+
+    def layers(self) -> Iterator[Kept]:
+        seen = (self._places <= self.place)[None]
+        return (Kept(room, self.place, seen) for room in self.rooms)
+
+
+class Window:
+    """Prompts that have been read: the last tokens, as many as the model can see.
+
+    While there is room for more, keys and values are kept, and one more token costs little. When
+    the window is full, the oldest tokens have to go; every other one moves to another place, and
+    the window is read anew. To `forget` one token at a time is exact: each prediction sees all that
+    it can, and costs a reading of the window. To forget many makes room for as many cheap ones, and
+    predictions that see less.
+    """
+
+    def __init__(self, model: GPT, prompts: Tensor, forget: int) -> None:
         if not model.causal:
             raise InputError("a model of masked text does not say what comes next")
         if prompts.shape[1] < 1:
             raise InputError("a prompt needs a token at least")
-        self.model, self.ids = model, prompts[:, -model.config.context :]
+        if not 1 <= forget <= model.config.context:
+            raise InputError(f"of {model.config.context} tokens it cannot forget {forget}")
+        self.model, self.forget = model, forget
+        self.ids = prompts[:, -model.config.context :]
+        self._past: Past | None = None
+        self._known = 0  # tokens of the window that the past holds
+        self._logs: Tensor | None = None
+        self._one = _recorded(self._read_one) if self.ids.is_cuda else self._read_one
 
     @torch.no_grad()
     def log_probabilities(self) -> Tensor:
-        last = torch.full_like(self.ids[:, :1], self.ids.shape[1] - 1)
-        logits: Tensor = self.model(self.ids, last)[:, 0]
-        return logits.float().log_softmax(-1)
+        if self._logs is None:
+            length = self.ids.shape[1]
+            if self._past is not None:
+                self._past.place.fill_(length - 1)
+            if self._known and self._known == length - 1:
+                logits, self._known = self._one(self.ids[:, -1:]), length
+            else:
+                logits = self._read_all()
+            self._logs = logits[:, 0].float().log_softmax(-1)
+        return self._logs
+
+    def _read_one(self, tokens: Tensor) -> Tensor:
+        logits: Tensor = self.model(tokens, past=self._past)
+        return logits
+
+    def _read_all(self) -> Tensor:
+        length = self.ids.shape[1]
+        # Of a full window that the next token makes be read anew, nothing need be kept.
+        keep = length < self.model.config.context or self.forget > 1
+        if keep and self._past is None:
+            self._past = Past(self.model, len(self.ids))
+        self._known = length if keep else 0
+        last = torch.full_like(self.ids[:, :1], length - 1)
+        logits: Tensor = self.model(self.ids, last, self._past if keep else None)
+        return logits
 
     def append(self, tokens: Tensor) -> None:
-        ids = torch.cat([self.ids, tokens.to(self.ids.device)[:, None]], 1)
-        self.ids = ids[:, -self.model.config.context :]
+        if self.ids.shape[1] == self.model.config.context:
+            self.ids, self._known = self.ids[:, self.forget :], 0
+        self.ids = torch.cat([self.ids, tokens.to(self.ids.device)[:, None]], 1)
+        self._logs = None
+
+
+def _recorded(work: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """The same work on a card, recorded when it is first done: then it starts without delay."""
+    graph = torch.cuda.CUDAGraph()
+    tensors: list[Tensor] = []
+
+    def replay(given: Tensor) -> Tensor:
+        if not tensors:
+            aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            aside.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(aside):
+                work(given)  # what libraries set up at first use cannot be recorded
+            torch.cuda.current_stream().wait_stream(aside)
+            tensors.append(given.clone())
+            with torch.cuda.graph(graph):
+                tensors.append(work(tensors[0]))
+        tensors[0].copy_(given)
+        graph.replay()
+        return tensors[1]
+
+    return replay
 
 
 def gelu(x: Tensor) -> Tensor:

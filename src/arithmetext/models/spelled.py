@@ -4,6 +4,9 @@ A model of words knows what word comes next; a language model over word tokens s
 words are a token each. The others are spelled out, letter by letter, with a space at the end: their
 probabilities add up to that of the letter 1 they all begin with, and then, of those that agree with
 what is spelled so far, to those of the letters that go on.
+
+Tokens may spell what is no word, and can only be told so afterwards. Until it ends every letter is
+as likely as the others, and it counts as a word that has no token.
 """
 
 from collections.abc import Sequence
@@ -14,7 +17,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..errors import InputError
 from ..text.sieve import Words
 from ..tokens import WordTokens
 from ..tokens.spelling import ALPHABET
@@ -23,6 +25,8 @@ Probabilities = NDArray[np.float64]
 
 SPACE, ZERO, ONE = (ALPHABET.index(letter) for letter in " 01")
 FIRST = len(ALPHABET)  # the token of the first word
+
+_NO_WORD = np.uint64(0)
 
 
 class Places(Protocol):
@@ -61,11 +65,14 @@ class WordReading:
         """Read one more token of each prompt, [prompts]."""
         ended: dict[int, np.uint64] = {}
         for prompt, token in enumerate(tokens.tolist()):
-            if token >= FIRST and prompt not in self._begun:
-                ended[prompt] = self._tokens.words[token - FIRST]
-            elif token == SPACE and prompt in self._begun:
-                ended[prompt] = self._begun.pop(prompt).word()
+            begun = self._begun.pop(prompt, None)
+            if token >= FIRST:
+                ended[prompt] = self._tokens.words[token - FIRST] if begun is None else _NO_WORD
+            elif token == SPACE:
+                ended[prompt] = _NO_WORD if begun is None else begun.word()
             else:
+                if begun is not None:
+                    self._begun[prompt] = begun
                 self.spell(prompt, [token])
         self._places.advance(
             np.array(list(ended), np.int64), np.array(list(ended.values()), np.uint64)
@@ -95,13 +102,13 @@ class _Spelling:
 
     def letters(self) -> Probabilities:
         """The probabilities of the letters to come next."""
+        if not len(self._words):
+            return np.full(FIRST, 1 / FIRST)
         sums = np.bincount(self._next(), self._probabilities, minlength=FIRST).astype(np.float64)
         return sums / np.float64(sums.sum())
 
     def append(self, letter: int) -> None:
         agree = self._next() == letter
-        if not agree.any():
-            raise InputError(f"token {letter} after {self._spelled} letters spells no word")
         self._words, self._lengths = self._words[agree], self._lengths[agree]
         self._probabilities = self._probabilities[agree]
         self._spelled += 1
@@ -109,4 +116,6 @@ class _Spelling:
     def word(self) -> np.uint64:
         """The word that ends here."""
         self.append(SPACE)
+        if not len(self._words):
+            return _NO_WORD
         return np.uint64(self._words[0] >> np.uint64(64 - self._lengths[0]))

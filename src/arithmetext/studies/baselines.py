@@ -6,8 +6,12 @@ from typing import Any
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
-from ..evaluation.words import Shares, draw, nats_per_word, word_accuracy
+from ..evaluation.generation import continued
+from ..evaluation.prompts import draw
+from ..evaluation.scoring import nats_per_word
+from ..evaluation.words import accuracies
 from ..integers import short
 from ..models import files
 from ..models.language import LanguageModel
@@ -111,7 +115,8 @@ def run(settings: dict[str, Any]) -> dict[str, Any]:
                 following=settings["following_tokens"],
                 seed=settings["seed"],
             )
-            right, nats = word_accuracy(model, prompts), nats_per_word(model, prompts)
+            made = continued(model, prompts, settings["following_tokens"])
+            right, nats = accuracies(made.predicted, made.true), nats_per_word(model, prompts)
             marks.append(
                 {
                     "model": name,
@@ -144,7 +149,7 @@ def _unseen(scale: int) -> Range:
     return (scale - FAR_LENGTH, scale) if scale <= 10**11 else (scale, scale + FAR_LENGTH + 1)
 
 
-def _error(values: Shares) -> float:
+def _error(values: NDArray[np.float64]) -> float:
     return float(np.std(values, ddof=1) / np.sqrt(len(values)))
 
 

@@ -94,11 +94,18 @@ class Stream:
 
     def window(self, random: np.random.Generator) -> Ids:
         """`context` + 1 tokens from a random place."""
+        return self.tokens(self.place(random))[FORGOTTEN:]
+
+    def place(self, random: np.random.Generator) -> int:
+        """A random integer to begin at, one as likely as another."""
         place = int(random.integers(self.starts[-1]))
         which = int(np.searchsorted(self.starts, place, side="right"))
-        start = self.ranges[which][1] - self.length - (self.starts[which] - 1 - place)
+        return self.ranges[which][1] - self.length - (self.starts[which] - 1 - place)
+
+    def tokens(self, start: int) -> Ids:
+        """The tokens from an integer on: those to be forgotten, then `context` + 1."""
         ids = self.tokenizer.encode(passing_words(start, start + self.length), threads=1)
-        return ids[FORGOTTEN : FORGOTTEN + self.context + 1].astype(np.int64)
+        return ids[: FORGOTTEN + self.context + 1].astype(np.int64)
 
     def random(self, i: int, k: int) -> np.random.Generator:
         """The chance that decides window k of batch i."""

@@ -1,4 +1,4 @@
-"""Word accuracy and nats a word, against what can be counted by hand."""
+"""Prompts, what follows them, and what that costs a word."""
 
 import math
 
@@ -8,9 +8,13 @@ import torch
 from torch import Tensor
 
 from arithmetext.errors import InputError
-from arithmetext.evaluation.words import Prompts, draw, hits, nats_per_word, word_accuracy
+from arithmetext.evaluation.generation import continued
+from arithmetext.evaluation.prompts import BATCH, Prompts, before, draw
+from arithmetext.evaluation.scoring import nats_per_word
+from arithmetext.evaluation.words import accuracies
 from arithmetext.models.gpt import GPT, GPTConfig
 from arithmetext.models.hmm import HMM, HMMConfig
+from arithmetext.models.oracle import Oracle
 from arithmetext.text.sieve import words
 from arithmetext.tokens import BPE, Tokenizer, WordTokens
 
@@ -56,18 +60,69 @@ def test_prompts_and_what_follows_are_one_stretch_of_the_text(tokenizer: Tokeniz
         # Of the whole stretch, the words that end in its second part.
         ended = tokenizer.text(following.numpy()).count(" ")
         assert [f"{w:b}" for w in found.tolist()] == whole.split(" ")[:-1][-ended:]
+    # And they are the words of the integers that are said to stand there.
+    there = prompts.true_words([len(row) for row in after])
+    assert all(np.array_equal(a, b) for a, b in zip(after, there, strict=True))
+    [wider] = prompts.followed_by(0).true_words([3] * 8, margin=2)[:1]
+    assert np.array_equal(wider, words(int(prompts.places[0]) - 2, int(prompts.places[0]) + 5))
+
+
+def test_a_prompt_right_before_an_integer(tokenizer: Tokenizer) -> None:
+    for n in range(10**9, 10**9 + 40):
+        prompt = before(tokenizer, n, length=50)
+        first = int(prompt.places[0])
+        begun = prompt.begun()[0]
+        text = tokenizer.text(prompt.prompts[0].numpy())
+        spelled = " ".join(f"{word:b}" for word in words(n - 300, n + 1).tolist())
+        # The text goes on from the prompt with the rest of the word of `first`.
+        assert first <= n and n - first <= 8
+        assert f"{words(first, first + 1)[0]:b}".startswith(begun)
+        assert text.strip() in spelled
+        assert text.endswith(f"{words(first - 1, first)[0]:b} {begun}")
+
+
+def test_a_prompt_needs_room(tokenizer: Tokenizer) -> None:
+    with pytest.raises(InputError, match="does not fit before 100"):
+        before(tokenizer, 100, length=50)
+
+
+def test_more_prompts_than_are_read_together() -> None:
+    tokenizer = WordTokens.commonest(64)
+    prompts = drawn(tokenizer, number=BATCH + 3)
+    torch.manual_seed(0)
+    model = HMM(HMMConfig(states=8), vocabulary=64)
+    made = continued(model, prompts, 12, beta=1.0, seed=7)
+    few = Prompts(tokenizer, prompts.ids[:5], 40, prompts.places[:5])
+    assert torch.equal(made.tokens[:5], continued(model, few, 12, beta=1.0, seed=7).tokens)
+    [(first, rest)] = list(prompts.batches())[1:]
+    assert first == BATCH and torch.equal(rest.ids, prompts.ids[BATCH:])
+    nats = nats_per_word(model, prompts)
+    assert nats[:5] == pytest.approx(nats_per_word(model, few))
+
+
+def test_the_oracle_is_told_where_it_stands() -> None:
+    """Also inside a word: one that knows all primes makes no mistake."""
+    tokenizer = WordTokens.commonest(16)  # many words are spelled
+    prompts = draw(tokenizer, (10**7, 10**7 + 5000), number=30, length=9, following=20)
+    assert any(prompts.begun())
+    oracle = Oracle.estimate(3191, 10**7, tokens=tokenizer, count=1 << 14)
+    made = continued(oracle, prompts, 20)
+    assert accuracies(made.predicted, made.true).mean() > 0.97
 
 
 def test_the_truth_is_right_and_costs_nothing(tokenizer: Tokenizer) -> None:
     prompts = drawn(tokenizer)
-    assert (word_accuracy(Recited(prompts.following, tokenizer.size), prompts) == 1).all()
+    made = continued(Recited(prompts.following, tokenizer.size), prompts, 60)
+    assert torch.equal(made.tokens, prompts.following)
+    assert (accuracies(made.predicted, made.true) == 1).all()
     assert (nats_per_word(Recited(prompts.following, tokenizer.size), prompts) == 0).all()
 
 
 def test_a_shifted_truth_scores_like_noise(tokenizer: Tokenizer) -> None:
     prompts = drawn(tokenizer, number=40)
     shifted = torch.roll(prompts.following, 1, 1)
-    assert word_accuracy(Recited(shifted, tokenizer.size), prompts).mean() < 0.35
+    made = continued(Recited(shifted, tokenizer.size), prompts, 60)
+    assert accuracies(made.predicted, made.true).mean() < 0.35
 
 
 def test_nats_are_shared_among_the_words_that_end(tokenizer: Tokenizer) -> None:
@@ -81,14 +136,6 @@ def test_nats_are_shared_among_the_words_that_end(tokenizer: Tokenizer) -> None:
 def test_some_word_must_end() -> None:
     with pytest.raises(InputError, match="no word ends"):
         draw(WordTokens.commonest(3 + 1), WINDOW, number=40, length=9, following=1)
-
-
-def test_a_word_that_is_cut_short_or_missing_is_wrong() -> None:
-    true = np.array([2, 10, 12], np.uint64)
-    assert hits(true, true) == 3
-    assert hits(true[:2], true) == 2
-    assert hits(np.array([2, 0, 12, 2], np.uint64), true) == 2
-    assert hits(true[:0], true) == 0
 
 
 @pytest.mark.parametrize("kind", ["gpt", "hmm"])

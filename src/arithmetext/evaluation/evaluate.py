@@ -1,0 +1,169 @@
+"""Everything that is measured of a model in one window of the text, as plain data."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..models.gpt import GPT
+from ..models.hmm import HMM
+from ..models.language import LanguageModel
+from ..models.locator import Locator
+from ..models.ngram import NGram
+from ..models.oracle import Oracle
+from ..text.splits import Range
+from .alignment import alignments
+from .context import WORD, by_context
+from .generation import Continuations, continued
+from .intervals import Estimate, ratio
+from .likelihood import separation
+from .masking import masked_accuracy
+from .prompts import Prompts, draw
+from .scoring import nats_per_word
+from .square_free import impossible, runs
+from .subjects import Subject
+from .words import accuracies, at_primes, confusion, divergences, malformed, word_scores
+
+BETAS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.4, 2.0, 3.3, 5.0, 10.0)  # and infinity
+MASKED = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)  # p_m
+MARGIN = 64  # words by which a continuation may have slipped
+SCORED = 4  # sequences whose likelihood is taken, for each prompt that is continued
+FOLLOWING = 32  # tokens of which nats are taken
+
+
+def evaluate(subject: Subject, at: int, *, prompts: int, seed: int) -> dict[str, Any]:
+    """Measure a model near `at`, where it was not trained."""
+    window = subject.unseen(at)
+    about = {"at": at, "window": window}
+    return about | {name: plain(part) for name, part in _parts(subject, window, prompts, seed)}
+
+
+def _parts(subject: Subject, window: Range, number: int, seed: int) -> Iterator[tuple[str, Any]]:
+    model, tokenizer, length = subject.model, subject.tokenizer, subject.context
+    sequences = SCORED * number
+    if isinstance(model, GPT) and not model.causal:
+        ids = draw(tokenizer, window, number=number, length=length, following=0, seed=seed).ids
+        betas = (*BETAS, math.inf)
+        yield "masked", masked_accuracy(model, ids, shares=MASKED, betas=betas, seed=seed)
+        return
+    # With as many tokens after them as are generated: all that is compared is in the window.
+    drawn = draw(tokenizer, window, number=number, length=length, following=length, seed=seed)
+    yield "nats_per_word", ratio(nats_per_word(model, drawn.followed_by(FOLLOWING)))
+    yield "generation", generation(model, drawn, seed)
+    if isinstance(model, GPT | HMM | NGram):
+        scored = draw(tokenizer, window, number=sequences, length=length, following=WORD, seed=seed)
+        yield "context", by_context(model, scored)
+        lengths = [2**k for k in range(1, length.bit_length()) if 2**k <= length]
+        about = (model, tokenizer, window, subject.trained)
+        compared = separation(*about, lengths=lengths, number=sequences, seed=seed)
+        yield "likelihood", [each.figures() for each in compared]
+        paper = runs(*about, length=length, number=sequences, seed=seed)
+        yield "square_free_runs", paper.figures()
+        stretches = impossible(*about, length=length, number=sequences, seed=seed)
+        yield "impossible", stretches.figures()
+
+
+def generation(model: LanguageModel | Oracle, prompts: Prompts, seed: int) -> dict[str, Any]:
+    """Prompts continued by as many tokens as they have."""
+    count = prompts.length
+    exact = continued(model, prompts, count)
+    slides = {"exact": exact}
+    block = max(1, count // 4) if isinstance(model, GPT) else 1
+    if block > 1:
+        slides["block"] = continued(model, prompts, count, forget=block)
+    hot = BETAS if not isinstance(model, Locator) else ()  # which knows no doubt
+    betas = {
+        beta: continued(model, prompts, count, beta=beta, seed=seed, forget=block) for beta in hot
+    }
+    betas[math.inf] = slides.get("block", exact)
+    return {
+        "tokens": count,
+        "slides": {name: _quality(made) for name, made in slides.items()},
+        "by_tokens": by_tokens(prompts, exact),
+        "betas": [{"beta": beta, **_quality(made)} for beta, made in betas.items()],
+        "words": word_scores(exact.predicted, exact.true),
+        "confusion": confusion(exact.predicted, exact.true),
+        "primes": dict(
+            zip(("generated", "standing"), at_primes(exact.predicted, exact.true), strict=True)
+        ),
+        "alignment": alignment(prompts, exact),
+    }
+
+
+def _quality(made: Continuations) -> dict[str, Estimate | float]:
+    """How well prompts were continued, in short."""
+    distance = divergences(made.predicted, made.true)
+    finite = np.isfinite(distance.proper)
+    return {
+        "accuracy": ratio(accuracies(made.predicted, made.true)),
+        "malformed": ratio(*malformed(made.predicted)),
+        "kl_paper": ratio(distance.paper),
+        "kl_left_out": ratio(distance.left_out),
+        "kl_infinite": ratio(~finite),
+        "kl_where_finite": ratio(np.where(finite, distance.proper, 0), finite),
+        "jensen_shannon": ratio(distance.shannon),
+    }
+
+
+def by_tokens(prompts: Prompts, made: Continuations) -> list[dict[str, Any]]:
+    """The accuracy of the first 1, 2, 4, … tokens, of all prompts and of each."""
+    rows = []
+    for k in range(made.tokens.shape[1].bit_length()):
+        predicted = prompts.words_after(made.tokens[:, : 2**k])
+        some = np.array([len(words) > 0 for words in predicted])
+        each = accuracies(predicted, made.true)
+        shown = [float(share) if any_ else None for share, any_ in zip(each, some, strict=True)]
+        rows.append({"tokens": 2**k, "accuracy": ratio(each * some, some), "each": shown})
+    return rows
+
+
+def alignment(prompts: Prompts, made: Continuations) -> dict[str, Any]:
+    """Which continuations have collapsed, and what shifts explain."""
+    counts = [len(words) for words in made.predicted]
+    found = alignments(made.predicted, prompts.true_words(counts, margin=MARGIN), MARGIN)
+    shifts, numbers = np.unique(found.last_shift, return_counts=True)
+    return {
+        "margin": MARGIN,
+        "chance": ratio(found.chance),
+        "collapsed": ratio(found.collapsed),
+        "explained_by_shift": ratio(found.explained, found.collapsed),
+        "realigned_accuracy": ratio(found.realigned),
+        "realigned_accuracy_of_collapsed": ratio(
+            found.realigned * found.collapsed, found.collapsed
+        ),
+        "slipped": ratio(found.slips > 0),
+        "slips_per_1000_words": ratio(1000 * found.slips, counts),
+        "last_shifts": dict(zip(map(int, shifts), map(int, numbers), strict=True)),
+        "each": [
+            {"accuracy": a, "realigned": r, "collapsed": c, "slips": s, "last_shift": last}
+            for a, r, c, s, last in zip(
+                *(
+                    column.tolist()
+                    for column in (
+                        found.accuracy,
+                        found.realigned,
+                        found.collapsed,
+                        found.slips,
+                        found.last_shift,
+                    )
+                ),
+                strict=True,
+            )
+        ],
+    }
+
+
+def plain(value: Any) -> Any:
+    """As JSON can hold it: what has named fields as objects, infinity as a word."""
+    if hasattr(value, "_asdict"):
+        return plain(value._asdict())
+    if isinstance(value, dict):
+        return {key if key != math.inf else "inf": plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "inf" if value > 0 else "-inf" if value < 0 else None
+    return value

@@ -1,0 +1,77 @@
+"""Masked modelling: how many of the tokens that are hidden a model finds."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..models.gpt import GPT
+from ..progress import progress
+from .intervals import Estimate, ratio
+from .scoring import TOKENS
+
+MASKING = 5  # the purpose of these random numbers
+
+
+class Found(NamedTuple):
+    """The paper's token accuracy A^t at one masking share and inverse temperature."""
+
+    masked: float  # p_m
+    beta: float
+    accuracy: Estimate
+
+
+@torch.no_grad()
+def masked_accuracy(
+    model: GPT, ids: Tensor, *, shares: Sequence[float], betas: Sequence[float], seed: int
+) -> list[Found]:
+    """Hide a share of the tokens of each window, [windows, tokens], and have them predicted.
+
+    A token is drawn with a probability proportional to p^β. How often that gives the true one is
+    that probability, so it is averaged and nothing is drawn; at β = ∞ the likeliest token counts.
+    """
+    if model.causal:
+        raise InputError("a model of next tokens does not fill gaps")
+    device = next(model.parameters()).device
+    batch = max(1, TOKENS // ids.shape[1])
+    table = []
+    with progress("unmasking", len(shares) * len(ids), "windows") as advance:
+        for share in shares:
+            found: list[list[np.ndarray]] = [[] for _ in betas]
+            for first in range(0, len(ids), batch):
+                part = ids[first : first + batch]
+                chosen = hidden(share, part.shape[1], range(first, first + len(part)), seed)
+                originals = part.gather(1, chosen)
+                altered = part.scatter(1, chosen, model.vocabulary - 1).to(device)
+                logits = model(altered, chosen.to(device)).double()
+                for each, beta in zip(found, betas, strict=True):
+                    each.append(_found(logits, originals.to(device), beta).cpu().numpy())
+                advance(len(part))
+            table += [
+                Found(share, beta, ratio(np.concatenate(each)))
+                for beta, each in zip(betas, found, strict=True)
+            ]
+    return table
+
+
+def hidden(share: float, length: int, windows: range, seed: int) -> Tensor:
+    """Which positions of each window are hidden, [windows, positions]: a function of the seed."""
+    count = max(1, round(share * length))
+
+    def row(window: int) -> np.ndarray:
+        source = np.random.Philox(key=(seed, MASKING), counter=[0, 0, count, window])
+        return np.sort(np.random.Generator(source).choice(length, count, replace=False))
+
+    return torch.from_numpy(np.stack([row(window) for window in windows]))
+
+
+def _found(logits: Tensor, tokens: Tensor, beta: float) -> Tensor:
+    """The share that is found in each window."""
+    if beta == math.inf:
+        return (logits.argmax(-1) == tokens).double().mean(1)
+    logs = (beta * logits).log_softmax(-1)
+    return logs.gather(-1, tokens[..., None])[..., 0].exp().mean(1)

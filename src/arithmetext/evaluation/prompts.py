@@ -1,0 +1,131 @@
+"""Prompts from the text, and what follows them there.
+
+A prompt may end inside a word. The word that both it and its continuation spell together counts as
+the first of the continuation; `places` are the integers whose words these are.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..errors import InputError
+from ..models.gpt import GPT
+from ..models.language import LanguageModel, Reading
+from ..models.oracle import Oracle
+from ..text.sieve import Words, words
+from ..text.splits import Range
+from ..tokens import Tokenizer
+from ..tokens.spelling import letters, read, spell
+from ..training.stream import FORGOTTEN, Stream
+
+TEST = 3  # the purpose of these windows; training, validation and generation have others
+MARGIN = 32  # words after a place that can matter for how it is cut into tokens
+BATCH = 128  # prompts that are read together
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """Windows of the text, each a prompt and what follows it."""
+
+    tokenizer: Tokenizer
+    ids: Tensor  # [windows, tokens]
+    length: int  # of the prompts
+    places: NDArray[np.int64]  # the integer whose word ends first after each prompt
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def prompts(self) -> Tensor:
+        return self.ids[:, : self.length]
+
+    @property
+    def following(self) -> Tensor:
+        return self.ids[:, self.length :]
+
+    def followed_by(self, count: int) -> "Prompts":
+        """The same, with fewer tokens after them."""
+        return replace(self, ids=self.ids[:, : self.length + count])
+
+    def cut(self, length: int) -> "Prompts":
+        """The same windows, with shorter prompts."""
+        spaces = np.array([token.count(" ") for token in self.tokenizer.vocabulary])
+        after = spaces[self.ids[:, length : self.length].numpy()].sum(1)
+        return replace(self, length=length, places=self.places - after)
+
+    def batches(self) -> Iterator[tuple[int, "Prompts"]]:
+        """A few prompts at a time, and the number of the first of them."""
+        for first in range(0, len(self), BATCH):
+            part = slice(first, first + BATCH)
+            yield first, replace(self, ids=self.ids[part], places=self.places[part])
+
+    def read_by(self, model: LanguageModel | Oracle, *, forget: int = 1) -> Reading:
+        """Have a model read them; the oracle is told where it stands instead.
+
+        When its window is full, a GPT forgets so many tokens.
+        """
+        if isinstance(model, Oracle):
+            reading = model.read(torch.from_numpy(self.places))
+            for i, begun in enumerate(self.begun()):
+                reading.spell(i, letters(begun).tolist())
+            return reading
+        if isinstance(model, GPT):
+            return model.read(self.prompts, forget=forget)
+        return model.read(self.prompts)
+
+    def begun(self) -> list[str]:
+        """The beginning of a word that each prompt ends with; often there is none."""
+        rows = self.prompts.numpy()
+        return [self.tokenizer.decode(row, inside=True).tail for row in rows]
+
+    def words_after(self, following: Tensor) -> list[Words]:
+        """The words that tokens after each prompt complete; 0 for one that is malformed."""
+        rows = zip(self.begun(), following.cpu().numpy(), strict=True)
+        return [
+            read(begun + self.tokenizer.text(after), inside=False).words for begun, after in rows
+        ]
+
+    def true_words(self, counts: list[int], *, margin: int = 0) -> list[Words]:
+        """So many words after each prompt, and some more on both sides."""
+        return [
+            words(place - margin, place + count + margin, threads=1) if count + margin else _NONE
+            for place, count in zip(self.places.tolist(), counts, strict=True)
+        ]
+
+
+_NONE = np.zeros(0, np.uint64)
+
+
+def draw(
+    tokenizer: Tokenizer, window: Range, *, number: int, length: int, following: int, seed: int = 0
+) -> Prompts:
+    """Prompts of `length` tokens from random places of a range, and so many tokens after them."""
+    stream = Stream(
+        tokenizer, [window], task="ntp", context=length + following - 1, seed=seed, purpose=TEST
+    )
+    starts = [stream.place(stream.random(0, k)) for k in range(number)]
+    ids = np.stack([stream.tokens(start) for start in starts])
+    before = stream.spaces[ids[:, : FORGOTTEN + length]].sum(1)
+    ids = ids[:, FORGOTTEN:]
+    if following and not stream.spaces[ids[:, length:]].any(1).all():
+        raise InputError(f"no word ends in {following} tokens: let more of them follow")
+    return Prompts(tokenizer, torch.from_numpy(ids), length, np.array(starts) + before)
+
+
+def before(tokenizer: Tokenizer, n: int, *, length: int) -> Prompts:
+    """The prompt that stands right before the word of n, or inside the one before it."""
+    stream_length = (FORGOTTEN + length) * max(token.count(" ") for token in tokenizer.vocabulary)
+    start = n - max(1, stream_length)
+    if start < 2:
+        raise InputError(f"a prompt of {length} tokens does not fit before {n}: take a larger one")
+    ids = tokenizer.encode(words(start, n + MARGIN, threads=1), threads=1).astype(np.int64)
+    widths = np.array([len(token) for token in tokenizer.vocabulary])
+    letters_before = len(spell(words(start, n, threads=1)))
+    end = int(np.searchsorted(np.cumsum(widths[ids]), letters_before, side="right"))
+    done = tokenizer.text(ids[:end]).count(" ")
+    prompt = torch.from_numpy(ids[None, end - length : end])
+    return Prompts(tokenizer, prompt, length, np.array([start + done]))

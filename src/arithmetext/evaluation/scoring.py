@@ -1,0 +1,77 @@
+"""How probable given text is to a model, every token after the true ones before it."""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..models.gpt import GPT
+from ..models.hmm import HMM
+from ..models.language import LanguageModel
+from ..models.oracle import Oracle
+from ..tokens import Tokenizer
+from .prompts import Prompts
+
+TOKENS = 1 << 17  # that are scored together
+
+
+class Scores(NamedTuple):
+    """Of the second token of each sequence and those after it, [sequences, tokens - 1]."""
+
+    logs: NDArray[np.float64]  # log-probabilities, in nats
+    right: NDArray[np.bool_]  # is it the likeliest?
+
+
+@torch.no_grad()
+def score(model: LanguageModel, ids: Tensor) -> Scores:
+    """Score sequences of equal length, [sequences, tokens]; a GPT reads no more than its context.
+
+    The first token of a sequence has nothing before it, and models differ in what they make of
+    that: it is not scored.
+    """
+    batch = max(1, TOKENS // ids.shape[1])
+    parts = [_score(model, ids[i : i + batch]) for i in range(0, len(ids), batch)]
+    logs, right = map(np.concatenate, zip(*parts, strict=True))
+    return Scores(logs, right)
+
+
+def nats_per_word(model: LanguageModel | Oracle, prompts: Prompts) -> NDArray[np.float64]:
+    """The nats that what follows each prompt costs a word, every token given the true ones."""
+    parts = []
+    for _, batch in prompts.batches():
+        nats = torch.zeros(len(batch), dtype=torch.float64)
+        reading = batch.read_by(model)
+        for tokens in batch.following.T:
+            logs = reading.log_probabilities().cpu().double()
+            nats -= logs.gather(1, tokens[:, None])[:, 0]
+            reading.append(tokens)
+        parts.append(nats.numpy())
+    words = ends(prompts.tokenizer)[prompts.following.numpy()].sum(1)
+    a_word: NDArray[np.float64] = np.concatenate(parts) / words
+    return a_word
+
+
+def ends(tokenizer: Tokenizer) -> NDArray[np.int64]:
+    """How many words end in each token."""
+    return np.array([token.count(" ") for token in tokenizer.vocabulary])
+
+
+def _score(model: LanguageModel, ids: Tensor) -> Scores:
+    if isinstance(model, GPT | HMM):
+        ids = ids.to(next(model.parameters()).device)
+        logs, right = _of(model(ids[:, :-1]), ids[:, 1:])
+        return Scores(logs.cpu().numpy(), right.cpu().numpy())
+    reading = model.read(ids[:, :1])
+    columns = []
+    for tokens in ids.T[1:]:
+        columns.append(_of(reading.log_probabilities(), tokens))
+        reading.append(tokens)
+    logs, right = (torch.stack(column, 1) for column in zip(*columns, strict=True))
+    return Scores(logs.numpy(), right.numpy())
+
+
+def _of(logits: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    chosen = logits.gather(-1, tokens[..., None])[..., 0].double()
+    return chosen - logits.double().logsumexp(-1), logits.argmax(-1) == tokens

@@ -1,0 +1,98 @@
+"""What can be measured: a trained model, by its folder, or a model that needs no training."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from ..errors import InputError
+from ..models import files
+from ..models.gpt import GPT, evaluating
+from ..models.hmm import HMM
+from ..models.language import LanguageModel
+from ..models.locator import Locator
+from ..models.ngram import NGram
+from ..models.oracle import Oracle
+from ..text.splits import FAR_LENGTH, Range, splits
+from ..tokens import BPE, Tokenizer, WordTokens
+from ..tokens.tokenizer import TRAINED_TO
+from ..training.config import Config
+
+CONTEXT = 1024  # the paper's L, for models that have no own
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model, and what has to be known of it to measure it."""
+
+    name: str
+    model: LanguageModel | Oracle
+    tokenizer: Tokenizer
+    context: int  # L: the tokens of a prompt
+    trained: tuple[Range, ...]  # what it has seen, not to be measured on
+
+    @property
+    def kind(self) -> str:
+        """In words."""
+        model = self.model
+        if isinstance(model, GPT):
+            size, task = sum(p.numel() for p in model.parameters()), ("masked", "next")
+            return (
+                f"GPT-2, {model.config.layers} layers of {model.config.heads} heads,"
+                f" {model.config.positions} positions, {size / 1e6:.3g} M parameters,"
+                f" predicts {task[model.causal]} tokens"
+            )
+        if isinstance(model, HMM):
+            return f"hidden Markov model, {model.config.states} states"
+        if isinstance(model, NGram):
+            return f"{model.order}-grams of words"
+        if isinstance(model, Oracle):
+            return f"oracle, told n modulo the primes up to {model.rests.bound}"
+        return "locator"
+
+    def unseen(self, at: int) -> Range:
+        """A million integers from here on, or before if the model knows those after it.
+
+        As `at` 10^13 is the paper's test window; 10^11 are the last of its test range.
+        """
+        for lo, hi in (at, at + FAR_LENGTH + 1), (at - FAR_LENGTH, at):
+            if lo >= 2 and not any(lo < end and begin < hi for begin, end in self.trained):
+                return lo, hi
+        raise InputError(
+            f"{self.name} was trained around {at}: take 9.9e10, which is in the paper's test range,"
+            " or beyond 1e11"
+        )
+
+
+def subject(name: str, at: int) -> Subject:
+    """A run's folder, or locator, ngram-K or oracle-B; `at` is the scale the oracle knows."""
+    folder = Path(name)
+    if folder.is_dir():
+        return _trained(folder)
+    known = re.fullmatch(r"(locator|ngram|oracle)(?:-(\d{1,6}))?", name)
+    if known is None or (known[1] == "locator") != (known[2] is None):
+        raise InputError(
+            f"there is no folder {name}; without training there are: locator, ngram-K, oracle-B,"
+            " such as ngram-8 and oracle-13"
+        )
+    if known[1] == "locator":
+        bpe = BPE.train(256)
+        return Subject(name, Locator(bpe), bpe, CONTEXT, ())
+    words, number = WordTokens.commonest(256), int(known[2])
+    if known[1] == "ngram":
+        train = splits(TRAINED_TO).train
+        return Subject(name, NGram.count(number, tokens=words), words, CONTEXT, train)
+    return Subject(name, Oracle.estimate(number, at, tokens=words), words, CONTEXT, ())
+
+
+def _trained(folder: Path) -> Subject:
+    run = (folder / "config.json", folder / "model" / "config.json")
+    if run[0].exists() and not run[1].exists() and (folder / "checkpoints").exists():
+        raise InputError(f"{folder} holds a run that is not finished: nt train --resume goes on")
+    inside = run[1].exists()
+    model, tokenizer = files.load(folder / "model" if inside else folder)
+    trained = Config.load(run[0]).text if inside else splits(TRAINED_TO)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = evaluating(model, device) if isinstance(model, GPT) else model.to(device)
+    return Subject(str(folder), model, tokenizer, model.config.context, trained.train)

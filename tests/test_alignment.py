@@ -1,0 +1,262 @@
+"""Shifts: real text that loses or gains words, noise, and every path of small examples."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from arithmetext.errors import InputError
+from arithmetext.evaluation import alignment
+from arithmetext.evaluation.alignment import align, alignments
+from arithmetext.text.sieve import Words, words
+
+AT, COUNT, MARGIN = 10**9, 600, 64
+
+
+def packed(*sentence: int) -> Words:
+    return np.array(sentence, np.uint64)
+
+
+def text(first: int, count: int = COUNT) -> Words:
+    """Real text, from so many words after AT."""
+    return words(AT + first, AT + first + count, threads=1)
+
+
+def around(first: int = 0, count: int = COUNT) -> Words:
+    return text(first - MARGIN, count + 2 * MARGIN)
+
+
+def slipping(*steps: tuple[int, int]) -> Words:
+    """The true text, with words left out (a step of so many) or put in, each before a place."""
+    places = np.arange(COUNT)
+    for before, step in steps:
+        places[before:] += step
+    return text(-MARGIN, COUNT + 2 * MARGIN)[MARGIN + places]
+
+
+def right(predicted: Words, shifts: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which words are right at these shifts."""
+    return np.equal(around()[MARGIN + np.arange(COUNT) + shifts], predicted)
+
+
+def test_who_knows_the_text_never_slips() -> None:
+    firsts = [0, 10_000, 20_000]
+    found = alignments([text(f) for f in firsts], [around(f) for f in firsts], MARGIN)
+    assert found.accuracy.tolist() == found.realigned.tolist() == [1, 1, 1]
+    assert found.slips.tolist() == found.last_shift.tolist() == [0, 0, 0]
+    assert not found.collapsed.any() and not found.explained.any()
+    assert not align(text(0), around(), MARGIN).any()
+
+
+@pytest.mark.parametrize("shift", [1, -1, 5, -63, 63])
+def test_one_word_off_from_the_first(shift: int) -> None:
+    """Positive: words were left out. Such a continuation scores like noise, and is not."""
+    predicted = text(shift)
+    assert set(align(predicted, around(), MARGIN).tolist()) == {shift}
+    found = alignments([predicted], [around()], MARGIN)
+    assert found.accuracy[0] < 0.11
+    assert found.realigned[0] == 1
+    assert found.slips[0] == 1
+    assert found.last_shift[0] == shift
+    assert found.collapsed[0] and found.explained[0]
+
+
+def test_a_shift_by_a_multiple_of_36_is_no_collapse() -> None:
+    """Words of integers that differ by 36 are so often equal that it is above chance."""
+    found = alignments([text(36)], [around()], MARGIN)
+    assert 0.15 < found.accuracy[0] < 0.25
+    assert found.realigned[0] == 1 and found.last_shift[0] == 36
+    assert not found.collapsed[0] and not found.explained[0]
+
+
+def test_beyond_the_margin_nothing_is_found() -> None:
+    """A shift of 5 is none of -4 to 4; one of 4 is."""
+    found = alignments([text(5)], [text(-4, COUNT + 8)], 4)
+    assert found.collapsed[0]
+    assert found.realigned[0] < 0.5
+    assert alignments([text(4)], [text(-4, COUNT + 8)], 4).realigned[0] == 1
+
+
+@pytest.mark.parametrize("step", [1, -1, 3])
+def test_a_slip_in_the_middle(step: int) -> None:
+    predicted = slipping((300, step))
+    shifts = align(predicted, around(), MARGIN)
+    # Words next to the slip may be right at both shifts, and which they get is not decided.
+    assert not shifts[:290].any()
+    assert set(shifts[310:].tolist()) == {step}
+    assert right(predicted, shifts).all()
+    found = alignments([predicted], [around()], MARGIN)
+    assert found.slips[0] == 1 and found.last_shift[0] == step
+    assert 0.5 <= found.accuracy[0] < 0.7
+    assert not found.collapsed[0] and not found.explained[0]  # half of it is right
+
+
+def test_several_slips() -> None:
+    predicted = slipping((20, 1), (200, -3), (400, 2), (500, 7))
+    shifts = align(predicted, around(), MARGIN)
+    for begin, end, shift in (0, 12, 0), (30, 190, 1), (210, 390, -2), (410, 490, 0), (510, 600, 7):
+        assert set(shifts[begin:end].tolist()) == {shift}
+    found = alignments([predicted], [around()], MARGIN)
+    assert found.slips[0] == 4
+    assert found.last_shift[0] == 7
+    assert found.realigned[0] == 1
+
+
+def test_a_model_that_is_right_two_times_in_five() -> None:
+    """Its slips are found too, to within the words that tell one shift from another."""
+    random = np.random.default_rng(0)
+    predicted = np.where(random.random(COUNT) < 0.4, slipping((5, 2)), random.permutation(text(0)))
+    predicted[::50] = 0  # malformed words are no hindrance
+    shifts = align(predicted, around(), MARGIN)
+    assert set(shifts[60:].tolist()) == {2}
+    found = alignments([predicted], [around()], MARGIN)
+    assert found.collapsed[0] and found.explained[0]
+    assert found.realigned[0] == np.mean(right(predicted, shifts)) > 0.35
+
+
+def test_noise_stays_where_it_is() -> None:
+    """128 sentences of the words that stand there, in random order, as long as the paper's."""
+    random = np.random.default_rng(0)
+    texts = [around(10_000 * i, 1750) for i in range(128)]
+    noise = [random.permutation(t[MARGIN:-MARGIN]) for t in texts]
+    found = alignments(noise, texts, MARGIN)
+    assert np.count_nonzero(found.slips) <= 3
+    assert np.count_nonzero(found.collapsed) >= 115  # one in 44 is above two deviations
+    assert not found.explained.any()
+    # Not by luck alone: were it shifted, the same words in their order would be explained.
+    shifted = [t[MARGIN + 1 : MARGIN + 1751] for t in texts]
+    assert alignments(shifted, texts, MARGIN).explained.all()
+
+
+def test_text_from_elsewhere_is_in_step_modulo_small_squares() -> None:
+    """36 · 25 · 49 · k + 5 further on, and right one time in four at a shift of 5."""
+    predicted = text(36 * 25 * 49 * 8 + 5, 1750)
+    found = alignments([predicted], [around(0, 1750)], MARGIN)
+    assert np.mean(align(predicted, around(0, 1750), MARGIN) % 36 == 5) > 0.5
+    assert found.explained[0] and 0.2 < found.realigned[0] < 0.4
+
+
+def test_chance_and_its_deviations_by_hand() -> None:
+    """2 is two of four words where it stands three times of four; no other is in both."""
+    predicted, true = packed(10, 2, 2, 0), packed(2, 2, 12, 2)
+    found = alignments([predicted], [true], 0)
+    assert found.accuracy.tolist() == found.realigned.tolist() == [1 / 4]
+    assert found.chance.tolist() == [2 / 4 * 3 / 4]
+    assert found.collapsed.tolist() == [True]  # 0.25 ≤ 0.375 + 2 · 0.242
+    # 16 words, 4 each of 4: chance is 1/4, a deviation √(3/16/16) = 0.108, two above it 0.467.
+    true = packed(2, 2, 2, 2, 10, 10, 10, 10, 12, 12, 12, 12, 42, 42, 42, 42)
+    half = packed(10, 10, 10, 10, 2, 2, 2, 2, *true[8:])
+    less = packed(10, 10, 10, 10, 12, 2, 2, 2, 2, *true[9:])
+    found = alignments([half, less], [true, true], 0)
+    assert found.chance.tolist() == [1 / 4, 1 / 4]
+    assert found.accuracy.tolist() == [8 / 16, 7 / 16]
+    assert found.collapsed.tolist() == [False, True]
+    # 8 each of 2: chance is 1/2, a deviation 1/8, two above it 3/4, which is still chance.
+    true = packed(2, 2, 2, 2, 2, 2, 2, 2, 10, 10, 10, 10, 10, 10, 10, 10)
+    four, two = true.copy(), true.copy()
+    four[[0, 1, 8, 9]] = 10, 10, 2, 2
+    two[[0, 8]] = 10, 2
+    found = alignments([four, two], [true, true], 0)
+    assert found.accuracy.tolist() == [12 / 16, 14 / 16]
+    assert found.collapsed.tolist() == [True, False]
+
+
+def test_explained_is_four_deviations_above_chance() -> None:
+    """The first words of a sentence one word off; the rest is noise that hides them."""
+    rest = np.random.default_rng(0).permutation(text(0))
+    for own, explained in (0, False), (20, False), (150, True):
+        predicted = np.concatenate([text(1)[:own], rest[own:]])
+        found = alignments([predicted], [around()], MARGIN)
+        chance = found.chance[0]
+        bound = chance + 4 * math.sqrt(chance * (1 - chance) / COUNT)
+        assert found.collapsed[0]
+        assert found.slips[0] == (own > 0)
+        assert found.explained[0] == (found.realigned[0] > bound) == explained
+
+
+def test_one_word_over_and_over_is_chance() -> None:
+    """However common it is: it would be as often right anywhere."""
+    true = text(0)
+    for word in 2, 42, 10:
+        found = alignments([np.full(COUNT, word, np.uint64)], [around()], MARGIN)
+        assert found.accuracy[0] == found.chance[0] == np.mean(true == word)
+        assert found.collapsed[0] and not found.explained[0] and not found.slips[0]
+
+
+def test_no_words_and_no_prompts() -> None:
+    found = alignments([packed(), text(0)], [around(0, 0), around()], MARGIN)
+    assert found.accuracy.tolist() == found.realigned.tolist() == [0, 1]
+    assert found.chance[0] == 0
+    assert found.collapsed.tolist() == [True, False]
+    assert found.slips.tolist() == found.last_shift.tolist() == [0, 0]
+    assert not found.explained.any()
+    assert len(alignments([], [], MARGIN).collapsed) == 0
+    assert align(packed(), packed(), 0).dtype == np.int64
+
+
+def test_prompts_are_strangers_to_each_other() -> None:
+    predicted = [text(1), slipping((100, 2)), text(0), packed()]
+    texts = [around(), around(), around(), around(0, 0)]
+    together = alignments(predicted, texts, MARGIN)
+    for i in range(4):
+        alone = alignments([predicted[i]], [texts[i]], MARGIN)
+        for name, values in vars(alone).items():
+            assert values[0] == getattr(together, name)[i], name
+
+
+def test_a_text_of_another_length_is_refused() -> None:
+    for margin in 0, 2, -1:
+        with pytest.raises(InputError, match=rf"^2 words and a margin of {margin} on both sides"):
+            align(packed(2, 2), packed(2, 2, 2, 2), margin)
+
+
+# Every path of small examples
+
+LOST = None
+
+
+def score(path: list[int | None], predicted: list[int], true: list[int], margin: int) -> float:
+    """What a path earns: a shift for each word, or LOST."""
+    total = 0.0
+    before: int | None = 0  # one may begin in step there
+    for i, (shift, word) in enumerate(zip(path, predicted, strict=True)):
+        if shift is not LOST:
+            f = (true.count(word) + 0.5) / (len(true) + 1)
+            total -= 0 if shift == before else alignment.JUMP
+            same = word == true[margin + i + shift]
+            total += math.log(0.4 / f) if same else math.log(0.6 / (1 - f))
+        before = shift
+    return total
+
+
+@given(st.data(), st.integers(0, 2), st.sampled_from([0.1, 0.4, 1.0, 16.0]))
+def test_no_path_is_better(data: st.DataObject, margin: int, jump: float) -> None:
+    count = data.draw(st.integers(1, 4))
+    letters = st.sampled_from([2, 10, 12, 42])
+    predicted = data.draw(st.lists(letters | st.just(0), min_size=count, max_size=count))
+    size = count + 2 * margin
+    true = data.draw(st.lists(letters, min_size=size, max_size=size))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(alignment, "JUMP", jump)
+        shifts = align(packed(*predicted), packed(*true), margin).tolist()
+        every = range(-margin, margin + 1)
+        best = max(
+            score(list(path), predicted, true, margin)
+            for path in itertools.product([LOST, *every], repeat=count)
+        )
+        # The shifts do not say which words are unrelated; those that are follow the word before.
+        own = -math.inf
+        for lost in itertools.product([True, False], repeat=count):
+            path = [LOST if gone else shift for gone, shift in zip(lost, shifts, strict=True)]
+            if all(
+                shift == before
+                for gone, shift, before in zip(lost, shifts, [0, *shifts], strict=False)
+                if gone
+            ):
+                own = max(own, score(path, predicted, true, margin))
+    assert all(shift in every for shift in shifts)
+    assert own == pytest.approx(best, abs=1e-9)

@@ -1,0 +1,131 @@
+"""Scores of given text, and how they depend on the context."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from arithmetext.evaluation import scoring
+from arithmetext.evaluation.context import WORD, by_context, next_words_right
+from arithmetext.evaluation.prompts import draw
+from arithmetext.evaluation.scoring import ends, score
+from arithmetext.models.gpt import GPT, GPTConfig
+from arithmetext.models.hmm import HMM, HMMConfig
+from arithmetext.models.language import LanguageModel
+from arithmetext.models.ngram import NGram
+from arithmetext.tokens import BPE, Tokenizer, WordTokens
+
+WINDOW = (10**9, 10**9 + 10**5)
+
+
+@pytest.fixture(scope="module", params=["bpe", "words"])
+def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
+    return BPE.train(64, lines=256) if request.param == "bpe" else WordTokens.commonest(64)
+
+
+def sequences(tokenizer: Tokenizer, number: int = 5, length: int = 30) -> Tensor:
+    return draw(tokenizer, WINDOW, number=number, length=length, following=0).ids
+
+
+def models() -> list[LanguageModel]:
+    torch.manual_seed(0)
+    return [
+        GPT(GPTConfig(layers=2, heads=1, context=32), vocabulary=64, causal=True),
+        HMM(HMMConfig(states=8), vocabulary=64),
+        NGram(2, [(10**6, 10**6 + 5000)], [(10**6, 10**6 + 999)], tokens=WordTokens.commonest(64)),
+    ]
+
+
+def test_scores_are_what_a_reading_says() -> None:
+    """Token by token, and however many sequences are scored together."""
+    ids = sequences(WordTokens.commonest(64))
+    for model in models():
+        scores = score(model, ids)
+        assert scores.logs.shape == scores.right.shape == (5, 29)
+        for row, sequence in enumerate(ids):
+            reading = model.read(sequence[None, :1])
+            for t, token in enumerate(sequence[1:]):
+                logs = reading.log_probabilities()[0]
+                assert scores.logs[row, t] == pytest.approx(float(logs[token]), abs=1e-4)
+                assert scores.right[row, t] == (int(logs.argmax()) == int(token))
+                reading.append(token[None])
+
+
+def test_scores_do_not_depend_on_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = sequences(WordTokens.commonest(64))
+    for model in models():
+        together = score(model, ids)
+        monkeypatch.setattr(scoring, "TOKENS", 60)  # two sequences
+        apart = score(model, ids)
+        monkeypatch.undo()
+        assert apart.logs == pytest.approx(together.logs, abs=1e-5)
+        assert np.array_equal(apart.right, together.right)
+
+
+def test_what_no_word_begins_with_is_impossible_to_ngrams() -> None:
+    model = models()[2]
+    logs = score(model, torch.tensor([[5, 1, 0, 5]])).logs[0]  # a word, then 0, which begins none
+    assert logs[0] == -math.inf
+    assert logs[1] == pytest.approx(math.log(1 / 3)) and math.isfinite(logs[2])
+
+
+def test_stretches_double_and_add_up(tokenizer: Tokenizer) -> None:
+    prompts = draw(tokenizer, WINDOW, number=12, length=32, following=WORD)
+    ids = prompts.prompts
+    torch.manual_seed(1)
+    model = HMM(HMMConfig(states=8), vocabulary=64)
+    stretches = by_context(model, prompts)
+    assert [(s.first, s.last) for s in stretches] == [(1, 1), (2, 3), (4, 7), (8, 15), (16, 31)]
+    scores, ended = score(model, ids), ends(tokenizer)[ids.numpy()]
+    third = stretches[2]
+    assert third.token_accuracy.value == pytest.approx(scores.right[:, 3:7].mean())
+    words = ended[:, 4:8].sum()
+    assert third.nats_per_word.value == pytest.approx(-scores.logs[:, 3:7].sum() / words)
+    low, high = third.nats_per_word.low, third.nats_per_word.high
+    assert low is not None and high is not None and low < -scores.logs[:, 3:7].sum() / words < high
+
+
+class Slow:
+    """Knows what comes if it has read eight tokens or more."""
+
+    def __init__(self, ids: Tensor) -> None:
+        self.ids, self.place, self.given = ids, 0, 0
+
+    def read(self, prompts: Tensor) -> "Slow":
+        self.place = self.given = prompts.shape[1]
+        return self
+
+    def log_probabilities(self) -> Tensor:
+        logs = torch.full((len(self.ids), 64), -20.0)
+        known = self.ids[:, self.place] if self.place >= 8 else (self.ids[:, self.place] + 1) % 64
+        return logs.scatter(1, known[:, None], 0.0)
+
+    def append(self, tokens: Tensor) -> None:
+        self.place += 1
+
+
+def test_a_model_that_knows_more_with_each_token_is_seen_to(tokenizer: Tokenizer) -> None:
+    prompts = draw(tokenizer, WINDOW, number=6, length=16, following=WORD)
+    stretches = by_context(Slow(prompts.ids), prompts)
+    assert [s.token_accuracy.value for s in stretches] == [0, 0, 0, 1]
+    assert stretches[-1].nats_per_word.value == pytest.approx(0, abs=1e-6)
+    *few, enough = [s.word_accuracy.value for s in stretches]
+    assert enough == 1 and all(share is not None and share < 1 for share in few)
+
+
+def test_the_next_word_is_the_one_that_the_prompt_may_have_begun(tokenizer: Tokenizer) -> None:
+    """A model that recites the text from there has it right, one that is a word late has not."""
+    prompts = draw(tokenizer, WINDOW, number=40, length=24, following=WORD + 1)
+    for length in (3, 10, 24):
+        cut = prompts.cut(length)
+        assert cut.prompts.shape[1] == length and torch.equal(cut.ids, prompts.ids)
+        # Where a prompt begins in the word that ends next, it cannot tell the whole of it.
+        whole = [" " in tokenizer.text(row.numpy()) for row in cut.prompts]
+        found, there = cut.words_after(cut.following), cut.true_words([1] * 40)
+        assert sum(whole) > 20
+        assert all(a[0] == b[0] for a, b, told in zip(found, there, whole, strict=True) if told)
+        assert next_words_right(Slow(prompts.ids), cut).all() == (length >= 8)
+    late = Slow(prompts.ids.roll(1, 1))
+    assert 0 < next_words_right(late, prompts).mean() < 0.6

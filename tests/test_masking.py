@@ -1,0 +1,97 @@
+"""Tokens that are hidden, and how many of them are found."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from arithmetext.errors import InputError
+from arithmetext.evaluation import masking
+from arithmetext.evaluation.generation import drawn
+from arithmetext.evaluation.masking import Found, hidden, masked_accuracy
+from arithmetext.models.gpt import GPT, GPTConfig
+
+SIZE = 12  # tokens; the mask is one more
+
+
+@pytest.fixture(scope="module")
+def model() -> GPT:
+    torch.manual_seed(0)
+    config = GPTConfig(layers=1, heads=1, context=20, positions="rotary")
+    model = GPT(config, vocabulary=SIZE + 1, causal=False)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter *= 4  # so that predictions differ
+    return model
+
+
+@pytest.fixture(scope="module")
+def ids() -> Tensor:
+    return torch.randint(SIZE, (9, 20), generator=torch.Generator().manual_seed(3))
+
+
+def values(found: list[Found]) -> list[float]:
+    return [each.accuracy.value or 0.0 for each in found]
+
+
+def test_the_share_is_hidden_anywhere() -> None:
+    chosen = hidden(0.25, 40, range(400), seed=1).numpy()
+    assert chosen.shape == (400, 10)
+    assert (np.diff(chosen, axis=1) > 0).all()  # no position twice
+    counts = np.bincount(chosen.flatten(), minlength=40)
+    assert (np.abs(counts - 100) <= 5 * math.sqrt(400 * 0.25 * 0.75)).all()
+    assert np.array_equal(chosen[7:9], hidden(0.25, 40, range(7, 9), seed=1).numpy())
+    assert not np.array_equal(chosen, hidden(0.25, 40, range(400), seed=2).numpy())
+    assert hidden(0.001, 40, range(2), seed=0).shape == (2, 1)
+
+
+def test_by_hand(model: GPT, ids: Tensor) -> None:
+    """Each window alone, hidden and predicted with a loop."""
+    for share in (0.1, 0.5):
+        chosen = hidden(share, 20, range(9), seed=5)
+        greedy, cold = [], []
+        for row, places in zip(ids, chosen, strict=True):
+            altered = row.clone()
+            altered[places] = SIZE
+            logits = model(altered[None])[0].detach().double()
+            hits = [int(logits[p].argmax() == row[p]) for p in places]
+            chance = [float((2 * logits[p]).softmax(-1)[row[p]]) for p in places]
+            greedy.append(np.mean(hits))
+            cold.append(np.mean(chance))
+        found = masked_accuracy(model, ids, shares=[share], betas=[2.0, math.inf], seed=5)
+        assert [(each.masked, each.beta) for each in found] == [(share, 2.0), (share, math.inf)]
+        assert values(found) == pytest.approx([np.mean(cold), np.mean(greedy)])
+
+
+def test_it_is_what_drawing_tokens_gives(model: GPT, ids: Tensor) -> None:
+    chosen = hidden(0.3, 20, range(9), seed=0)
+    logits = model(ids.scatter(1, chosen, SIZE), chosen).detach()
+    logs, true = logits.flatten(0, 1).log_softmax(-1), ids.gather(1, chosen).flatten()
+    random = torch.rand(3000, len(true), generator=torch.Generator().manual_seed(0)).double()
+    share = np.mean([float((drawn(logs, 0.7, c) == true).double().mean()) for c in random])
+    [found] = values(masked_accuracy(model, ids, shares=[0.3], betas=[0.7], seed=0))
+    assert share == pytest.approx(found, abs=5 * 0.5 / math.sqrt(3000 * len(true)))
+
+
+def test_large_beta_is_the_likeliest_token(model: GPT, ids: Tensor) -> None:
+    found = values(masked_accuracy(model, ids, shares=[0.4], betas=[1e5, math.inf], seed=0))
+    assert found[0] == pytest.approx(found[1])
+    [tiny] = values(masked_accuracy(model, ids, shares=[0.4], betas=[1e-9], seed=0))
+    assert tiny == pytest.approx(1 / (SIZE + 1))
+
+
+def test_results_do_not_depend_on_the_batch(
+    model: GPT, ids: Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"shares": [0.2, 0.6], "betas": [1.0, math.inf], "seed": 2}
+    together = masked_accuracy(model, ids, **options)
+    monkeypatch.setattr(masking, "TOKENS", 40)
+    assert values(masked_accuracy(model, ids, **options)) == pytest.approx(values(together))
+
+
+def test_a_model_of_next_tokens_is_refused(ids: Tensor) -> None:
+    model = GPT(GPTConfig(layers=1, heads=1, context=20), vocabulary=SIZE, causal=True)
+    with pytest.raises(InputError, match="does not fill gaps"):
+        masked_accuracy(model, ids, shares=[0.1], betas=[1.0], seed=0)

@@ -1,0 +1,399 @@
+"""Words that cannot stand in a row: what they are, where they are put, and what they cost."""
+
+import json
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from arithmetext.errors import InputError
+from arithmetext.evaluation.square_free import (
+    KINDS,
+    RUNS,
+    STRETCH,
+    Pool,
+    Stretches,
+    fitting,
+    impossible,
+    in_place,
+    prompt,
+    runs,
+    square_free,
+    word_frequencies,
+    words_in_runs,
+)
+from arithmetext.models.gpt import GPT, GPTConfig
+from arithmetext.models.hmm import HMM, HMMConfig
+from arithmetext.text.sentences import law
+from arithmetext.text.sieve import Words, words
+from arithmetext.tokens import BPE, Tokenizer, WordTokens
+from arithmetext.tokens.spelling import spell
+from arithmetext.trees import factor, pack, unpack
+from test_likelihood import TEXT, Table, bigrams, places, uniform
+
+FREQUENCIES = word_frequencies(TEXT.train, 0)
+
+
+@pytest.fixture(scope="module", params=["bpe", "words"])
+def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
+    return BPE.train(128, lines=256) if request.param == "bpe" else WordTokens.commonest(64)
+
+
+@pytest.fixture(scope="module")
+def pool() -> Pool:
+    return Pool(*FREQUENCIES, 0)
+
+
+def test_square_free_words() -> None:
+    expected = [all(e == 1 for _, e in factor(n)) for n in range(2, 3000)]
+    assert square_free(words(2, 3000)).tolist() == expected
+
+
+def test_frequencies_are_those_of_training() -> None:
+    kinds, shares = FREQUENCIES
+    assert shares.sum() == pytest.approx(1)
+    assert shares.min() >= 2**-18
+    lo, _ = TEXT.train[5]
+    text = words(lo, lo + 10**6)
+    for word in ("10", "1010", "11001010"):
+        share = shares[kinds == pack(word)]
+        assert share == pytest.approx((text == pack(word)).mean(), rel=0.05)
+    assert not np.array_equal(shares[:9], word_frequencies(TEXT.train, 1)[1][:9])
+
+
+# Runs
+
+
+def lengths(text: Words) -> list[int]:
+    """Of the runs of square-free words, without those that are cut off; 0 between two others."""
+    letters = "".join("f" if free else "." for free in square_free(text).tolist())
+    return [len(run) for run in letters.split(".")[1:-1]]
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_runs_are_of_that_length_exactly(tokenizer: Tokenizer, run: int) -> None:
+    phases = set()
+    at = places(tokenizer, 60)
+    for k in range(30):
+        text = words_in_runs(run, 500, *FREQUENCIES, at.random(k, run))
+        assert set(lengths(text)) == {run}
+        phases.add(int(np.argmin(square_free(text))))
+        ids = prompt(at, run, k, *FREQUENCIES)
+        assert (ids.dtype, ids.shape) == (np.int64, (60,))
+        inside = tokenizer.decode(ids, inside=True)
+        assert len(inside.malformed) == 0
+        assert set(lengths(inside.words)) <= {run}
+    assert phases == set(range(run + 1))
+
+
+def test_words_of_runs_are_as_frequent_as_in_the_text() -> None:
+    kinds, shares = FREQUENCIES
+    text = words_in_runs(3, 40_000, *FREQUENCIES, np.random.default_rng(0))
+    for free, count in ((True, 30_000), (False, 10_000)):
+        which = square_free(kinds) == free
+        expected = count * shares[which] / shares[which].sum()
+        counts = np.array([(text == word).sum() for word in kinds[which]])
+        assert counts.sum() == count
+        assert (np.abs(counts - expected) <= 5 * np.sqrt(expected) + 2).all()
+
+
+def test_runs_are_scored(tokenizer: Tokenizer) -> None:
+    model = bigrams(tokenizer)
+    found = runs(model, tokenizer, TEXT.test, TEXT.train, number=60, length=64, seed=3)
+    assert list(found.runs) == list(RUNS)
+    at = places(tokenizer, 64, seed=3)
+    frequencies = word_frequencies(TEXT.train, 3)
+    for k, run in ((0, 2), (7, 5)):
+        for values, ids in (
+            (found.true, at.true(k)),
+            (found.runs[run], prompt(at, run, k, *frequencies)),
+        ):
+            pairs = pairwise(ids)
+            expected = np.mean([float(model.logs[a, b]) for a, b in pairs])
+            assert values[k] == pytest.approx(expected)
+    figures = found.figures()
+    json.dumps(figures)
+    assert [each["run"] for each in figures["runs"]] == list(RUNS)
+    assert figures["runs"][1]["mean"].value == pytest.approx(found.runs[3].mean())
+
+
+def test_runs_are_refused_that_have_nothing_to_score() -> None:
+    tokenizer = WordTokens.commonest(64)
+    for test in (runs, impossible):
+        for number, length in ((0, 64), (3, 1)):
+            with pytest.raises(InputError, match=r"^give a number of 1 or more"):
+                test(
+                    uniform(tokenizer),
+                    tokenizer,
+                    TEXT.test,
+                    TEXT.train,
+                    number=number,
+                    length=length,
+                    seed=0,
+                )
+
+
+# What fits
+
+
+def test_what_fits_occurs() -> None:
+    """Every word fits where it stands; of the commonest, each residue that fits is there."""
+    smooth = [2**a * 3**b for a in range(20) for b in range(13)]
+    numbers = np.setdiff1d(np.arange(2, 10**6), smooth)
+    text = words(2, 10**6)[numbers - 2]
+    pairs = np.unique(text * np.uint64(64) + (numbers % 36).astype(np.uint64))
+    seen: dict[int, set[int]] = {}
+    for pair in pairs.tolist():
+        seen.setdefault(pair >> 6, set()).add(pair & 63)
+    fits = {word: {r for r, fit in enumerate(fitting(word)) if fit} for word in seen}
+    assert all(seen[word] <= fits[word] for word in seen)
+    kinds, counts = np.unique(text, return_counts=True)
+    for word in kinds[np.argsort(-counts)][:12].tolist():
+        assert seen[word] == fits[word]
+
+
+def test_what_the_laws_forbid_fits_nowhere() -> None:
+    random = np.random.default_rng(0)
+    kinds, shares = FREQUENCIES
+    known = 0
+    for _ in range(300):
+        stretch = random.choice(kinds, STRETCH, p=shares).tolist()
+        rows = [fitting(word) for word in stretch]
+        fits = any(all(rows[j][(r + j) % 36] for j in range(STRETCH)) for r in range(36))
+        if law(tuple(stretch)) is not None:
+            known += 1
+            assert not fits
+    assert known > 30
+
+
+# Stretches
+
+
+def wrong_by_4(stretch: Words, n: int) -> list[bool]:
+    """Which words begin as no multiple of 2 or 4 does that stands there."""
+    wrong = []
+    for m, word in enumerate(map(unpack, stretch.tolist()), start=n):
+        twice = word.startswith("11") or word == "10"
+        wrong.append(m % 2 == 0 and (twice if m % 4 else not word.startswith("11")))
+    return wrong
+
+
+def test_the_kinds_are_what_they_say(pool: Pool) -> None:
+    kinds, shares = FREQUENCIES
+    logs = dict(zip(kinds.tolist(), np.log(shares).tolist(), strict=True))
+    random = np.random.default_rng(0)
+    left = 0
+    seen = set()
+    for n in range(10**8, 10**8 + 400):
+        chosen = pool.choose(n, random)
+        if chosen is None:
+            continue
+        left += 1
+        tail = tuple(words(n - 24, n, threads=1).tolist())
+        sentences = {kind: tuple(stretch.tolist()) for kind, stretch in chosen.items()}
+        assert square_free(chosen["impossible"]).all()
+        assert "never occurs" in str(law(sentences["impossible"]))
+        assert law(sentences["elsewhere"]) is None
+        assert "never occurs" in str(law(tail + sentences["elsewhere"]))
+        assert law(tail + sentences["here"]) is None
+        # By brute force over the residues: which of them fit the context, and the stretch after it?
+        for kind, sentence in sentences.items():
+            rows = [fitting(word) for word in tail + sentence]
+            fits = {r for r in range(36) if all(row[(r + j) % 36] for j, row in enumerate(rows))}
+            assert ((n - 24) % 36 in fits) == (kind == "here")
+            assert bool(fits) == (kind == "here")
+        alone = [fitting(word) for word in sentences["elsewhere"]]
+        assert any(all(alone[j][(r + j) % 36] for j in range(STRETCH)) for r in range(36))
+        # Alike in how often words come, and in which of them do not fit.
+        cost = {kind: sum(logs[word] for word in words) for kind, words in sentences.items()}
+        assert max(cost.values()) - min(cost.values()) <= 0.2
+        assert abs(cost["here"] - cost["impossible"]) <= 0.1 + 1e-9
+        assert abs(cost["elsewhere"] - cost["impossible"]) <= 0.1 + 1e-9
+        assert not any(wrong_by_4(chosen["here"], n))
+        wrong = wrong_by_4(chosen["impossible"], n)
+        assert wrong_by_4(chosen["elsewhere"], n) == wrong
+        assert wrong[-n % 4]  # the multiple of 4
+        fit = {
+            kind: [fitting(word)[(n + j) % 36] for j, word in enumerate(sentence)]
+            for kind, sentence in sentences.items()
+        }
+        assert fit["elsewhere"] == fit["impossible"]
+        seen |= set(sentences.values())
+    assert left > 150
+    assert len(seen) > 2 * left  # they are not always the same
+
+
+def put(tokenizer: Tokenizer, pool: Pool, n: int, length: int) -> tuple[list[Words], ...]:
+    chosen = None
+    random = np.random.default_rng(n)
+    while chosen is None:
+        chosen = pool.choose(n, random)
+    before, after = words(n - 1500, n), words(n + STRETCH, n + 1500)
+    stretches = [{"true": words(n, n + STRETCH), **chosen}[kind] for kind in KINDS]
+    return stretches, *in_place(tokenizer, before, stretches, after, length)
+
+
+def test_what_is_scored_is_the_stretch(tokenizer: Tokenizer, pool: Pool) -> None:
+    for n in range(10**8, 10**8 + 60):
+        stretches, ids, scored = put(tokenizer, pool, n, 100)
+        assert ids.shape == scored.shape == (len(KINDS), 100)
+        [first] = {int(np.argmax(row)) for row in scored}
+        assert first > 30
+        assert scored[:, -1].any()  # the longest ends the window
+        assert (ids[:, :first] == ids[0, :first]).all()
+        context = spell(words(n - 1500, n))
+        for stretch, row, which in zip(stretches, ids, scored, strict=True):
+            count = int(which.sum())
+            assert which[first : first + count].all()
+            before, here = (
+                tokenizer.text(row[a:b]) for a, b in ((0, first), (first, first + count))
+            )
+            # Some letters of the context, all of the stretch, some of what follows.
+            place = (before + here).rfind(spell(stretch))
+            assert context.endswith((before + here)[: place or None])
+            assert place >= len(before)
+            border = place
+            last = tokenizer.vocabulary[row[first + count - 1]]
+            end = place + len(spell(stretch))
+            assert 0 <= len(before + here) - end < len(last)
+        # Nothing is scored in vain: the first token differs, or has a letter of the stretch.
+        through = [len(tokenizer.text(row[: first + 1])) for row in ids]
+        differs = (ids[:, first] != ids[0, first]).any()
+        assert differs or max(through) > border
+
+
+def test_a_window_without_context_is_refused(tokenizer: Tokenizer, pool: Pool) -> None:
+    with pytest.raises(InputError, match="leave no context"):
+        put(tokenizer, pool, 10**8, 3)
+
+
+def test_who_knows_nothing_pays_for_tokens(tokenizer: Tokenizer) -> None:
+    found = impossible(
+        uniform(tokenizer), tokenizer, TEXT.test, TEXT.train, number=20, length=80, seed=0
+    )
+    assert list(found.nats) == list(KINDS)
+    for nats in found.nats.values():
+        counts = nats / math.log(tokenizer.size)
+        np.testing.assert_allclose(counts, counts.round())
+        assert counts.min() >= 2
+
+
+class Fours:
+    """Knows the multiples of 4 by the words before, and of square-free words in a row nothing.
+
+    It reads word tokens. A word that does not begin as it should at an even place costs 5 nats.
+    """
+
+    def __init__(self, tokenizer: WordTokens) -> None:
+        self.begins = torch.tensor([token.startswith("11") for token in tokenizer.vocabulary])
+        self.prime = tokenizer.vocabulary.index("10 ")
+        self.ends = torch.tensor([" " in token for token in tokenizer.vocabulary])
+        kinds, shares = FREQUENCIES
+        frequency = dict(zip((unpack(w) + " " for w in kinds.tolist()), shares, strict=True))
+        self.shares = torch.tensor([frequency.get(t, 1e-3) for t in tokenizer.vocabulary])
+
+    def read(self, prompts: Tensor) -> "Fours":
+        reading = object.__new__(Fours)
+        reading.__dict__.update(self.__dict__)
+        reading.rows = [prompts]
+        return reading
+
+    def append(self, tokens: Tensor) -> None:
+        self.rows.append(tokens[:, None])
+
+    def log_probabilities(self) -> Tensor:
+        out = []
+        for row in torch.cat(self.rows, 1):
+            ends = self.ends[row]
+            places = torch.cumsum(ends, 0)[ends] - 1
+            multiple = self.begins[row[ends]]
+            count = len(places)
+            scores = [
+                (multiple[places % 4 == r].float().mean() if (places % 4 == r).any() else 0.0)
+                for r in range(4)
+            ]
+            phase = (count - int(np.argmax([float(s) for s in scores]))) % 4
+            penalty = torch.zeros(len(self.shares))
+            if count >= 8 and phase == 0:
+                penalty = (~self.begins) * 5.0
+            elif count >= 8 and phase == 2:
+                penalty = self.begins * 5.0
+                penalty[self.prime] = 5.0
+            out.append(self.shares.double().log() - penalty)
+        return torch.stack(out).log_softmax(-1)
+
+
+def test_who_knows_the_period_pays_the_same_for_what_is_misplaced() -> None:
+    """Words are dear where they do not fit; that no sentence has them in a row costs nothing."""
+    tokenizer = WordTokens.commonest(250, x=10**8)
+    found = impossible(
+        Fours(tokenizer), tokenizer, TEXT.test, TEXT.train, number=60, length=40, seed=0
+    )
+    figures = found.figures()
+    assert figures["auc"]["here"].low > 0.9
+    assert figures["auc"]["elsewhere"].low < 0.5 < figures["auc"]["elsewhere"].high
+    assert figures["nats"]["impossible"].low > figures["nats"]["here"].high + 3
+    difference = found.nats["impossible"] - found.nats["elsewhere"]
+    assert abs(difference.mean()) < 0.5
+
+
+def test_who_knows_the_period_misses_it_in_runs() -> None:
+    """Runs of three have it: in the paper's test it looks as if four were known to be too many."""
+    tokenizer = WordTokens.commonest(250, x=10**8)
+    found = runs(Fours(tokenizer), tokenizer, TEXT.test, TEXT.train, number=25, length=40, seed=0)
+    areas = {each["run"]: each["auc"].value for each in found.figures()["runs"]}
+    assert min(areas[run] for run in RUNS if run != 3) > 0.9 > areas[3]
+
+
+def test_figures() -> None:
+    nats = {
+        "true": np.array([1.0, 1.0]),
+        "here": np.array([2.0, 3.0]),
+        "elsewhere": np.array([4.0, math.inf]),
+        "impossible": np.array([4.0, 5.0]),
+    }
+    figures = Stretches(7, nats).figures()
+    assert (figures["asked"], figures["left"]) == (7, 2)
+    assert [figures["nats"][kind].value for kind in KINDS] == [1, 2.5, None, 4.5]
+    assert figures["auc"]["here"].value == figures["paired"]["here"].value == 1
+    assert figures["auc"]["here"].low < 1
+    assert figures["auc"]["elsewhere"].value == 0.375
+    assert figures["paired"]["elsewhere"].value == 0.25
+    json.dumps(figures)
+    empty = Stretches(3, {kind: np.zeros(0) for kind in KINDS}).figures()
+    assert empty["left"] == 0
+    assert empty["auc"]["here"].value is empty["nats"]["true"].value is None
+
+
+@pytest.mark.parametrize("name", ["hmm", "gpt", "table"])
+def test_a_score_does_not_depend_on_how_many_there_are(tokenizer: Tokenizer, name: str) -> None:
+    torch.manual_seed(0)
+    model: HMM | GPT | Table = bigrams(tokenizer)
+    if name == "hmm":
+        model = HMM(HMMConfig(states=8), vocabulary=tokenizer.size)
+    elif name == "gpt":
+        config = GPTConfig(layers=1, heads=1, context=128)
+        model = GPT(config, vocabulary=tokenizer.size, causal=True)
+    few, many = (
+        impossible(model, tokenizer, TEXT.test, TEXT.train, number=number, length=128, seed=4)
+        for number in (8, 90)
+    )
+    left = len(few.nats["true"])
+    assert 0 < left <= 8
+    for kind in KINDS:
+        np.testing.assert_allclose(few.nats[kind], many.nats[kind][:left], rtol=1e-4)
+
+
+def test_runs_do_not_depend_on_how_many_there_are(tokenizer: Tokenizer) -> None:
+    model = HMM(HMMConfig(states=8), vocabulary=tokenizer.size)
+    few, many = (
+        runs(model, tokenizer, TEXT.test, TEXT.train, number=number, length=32, seed=4)
+        for number in (3, 20)
+    )
+    np.testing.assert_allclose(few.true, many.true[:3], rtol=1e-5)
+    for run in RUNS:
+        np.testing.assert_allclose(few.runs[run], many.runs[run][:3], rtol=1e-5)
+    assert len({round(float(values[0]), 9) for values in many.runs.values()}) == len(RUNS)

@@ -1,0 +1,234 @@
+"""Words generated against words that stand there: counted by hand, and by dictionaries."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arithmetext.errors import InputError
+from arithmetext.evaluation.intervals import Estimate, ratio
+from arithmetext.evaluation.words import (
+    Divergences,
+    accuracies,
+    at_primes,
+    confusion,
+    divergences,
+    hits,
+    malformed,
+    word_scores,
+)
+from arithmetext.text.sieve import Words, words
+
+NONE = Estimate(None, None, None)
+
+
+def packed(*sentence: int) -> Words:
+    return np.array(sentence, np.uint64)
+
+
+# Pairs, true → generated: 2 → 2, 12 → 10, 10 → 2, 2 → malformed; 10 → 10, 2 → 10; none; 42 → 56.
+# The last words of the first and the third truth were never reached.
+PREDICTED = [packed(2, 10, 2, 0), packed(10, 10), packed(), packed(56)]
+TRUE = [packed(2, 12, 10, 2, 42), packed(10, 2), packed(2), packed(42)]
+
+
+def test_accuracy_by_hand() -> None:
+    assert [hits(p, t) for p, t in zip(PREDICTED, TRUE, strict=True)] == [1, 1, 0, 0]
+    assert accuracies(PREDICTED, TRUE).tolist() == [1 / 4, 1 / 2, 0, 0]
+    assert hits(packed(2, 2, 2), packed(2)) == 1
+
+
+def test_malformed_words_by_hand() -> None:
+    wrong, all_words = malformed(PREDICTED)
+    assert wrong.tolist() == [1, 0, 0, 0]
+    assert all_words.tolist() == [4, 2, 0, 1]
+    assert ratio(wrong, all_words).value == 1 / 7
+
+
+def test_divergences_by_hand() -> None:
+    """The fifth prompt has 3/4 and 1/4 of two words where the truth has 1/4 and 3/4."""
+    found = divergences([*PREDICTED, packed(2, 2, 2, 10)], [*TRUE, packed(2, 10, 10, 10, 2)])
+    ln2, ln3 = math.log(2), math.log(3)
+    # In the first, 2 is as common as it should be, and so is 10; 12 is not there at all.
+    assert found.paper == pytest.approx([0, -ln2 / 2, 0, 0, ln3 / 2])
+    assert found.left_out.tolist() == [1 / 4, 1 / 2, 1, 1, 0]
+    assert found.proper[:4].tolist() == [math.inf] * 4
+    assert found.proper[4] == pytest.approx(ln3 / 2)
+    second = (math.log(2 / 3) / 2 + ln2 / 2) / 2 + math.log(4 / 3) / 2
+    fifth = math.log(1 / 2) / 4 + 3 * math.log(3 / 2) / 4
+    assert found.shannon == pytest.approx([ln2 / 4, second, ln2, ln2, fifth])
+
+
+def test_word_scores_by_hand() -> None:
+    scores = word_scores(PREDICTED, TRUE)
+    # 12 and 42 are equally common; nobody predicts them, and 56 stands nowhere.
+    assert [(s.word, s.true, s.predicted) for s in scores] == [
+        (2, 3, 2),
+        (10, 2, 3),
+        (12, 1, 0),
+        (42, 1, 0),
+        (56, 0, 1),
+    ]
+    assert [s.precision.value for s in scores] == [1 / 2, 1 / 3, None, None, 0]
+    assert [s.recall.value for s in scores] == [1 / 3, 1 / 2, 0, 0, None]
+    assert [s.f1.value for s in scores] == [2 / 5, 2 / 5, 0, 0, 0]
+    # Intervals are over prompts: these are the counts of each.
+    assert scores[0].precision == ratio([1, 0, 0, 0], [2, 0, 0, 0])
+    assert scores[0].recall == ratio([1, 0, 0, 0], [2, 1, 0, 0])
+    assert scores[1].precision == ratio([0, 1, 0, 0], [1, 2, 0, 0])
+    assert scores[1].f1 == ratio([0, 2, 0, 0], [2, 3, 0, 0])
+    assert scores[2].precision == NONE
+    assert scores[4].recall == NONE
+
+
+def test_confusion_by_hand() -> None:
+    labels, counts = confusion(PREDICTED, TRUE, size=2)
+    assert labels == [2, 10]
+    assert counts.tolist() == [
+        [1, 1, 0, 1],  # where 2 stands
+        [1, 1, 0, 0],  # where 10 stands
+        [0, 1, 1, 0],  # where 12 and 42 stand
+    ]
+    labels, counts = confusion(PREDICTED, TRUE)
+    assert labels == [2, 10, 12, 42]  # there are no more
+    assert counts.shape == (5, 6)
+
+
+def test_primes_by_hand() -> None:
+    assert at_primes(PREDICTED, TRUE) == ([(0, 1), (2, 1), (10, 1)], [(2, 1), (10, 1)])
+    assert at_primes(PREDICTED, TRUE, word=10) == ([(2, 1), (10, 1)], [(2, 1), (10, 1), (12, 1)])
+    assert at_primes([packed(42, 42, 10, 2)], [packed(2, 2, 2, 42)]) == (
+        [(42, 2), (10, 1)],
+        [(42, 1)],
+    )
+    assert at_primes(PREDICTED, TRUE, word=240) == ([], [])
+
+
+def test_who_knows_the_text_is_perfect() -> None:
+    true = [words(at, at + 300, threads=1) for at in (10**6, 10**9, 10**12)]
+    predicted = [t[:250] for t in true]
+    assert accuracies(predicted, true).tolist() == [1, 1, 1]
+    for values in divergences(predicted, true):
+        assert values.tolist() == [0, 0, 0]
+    scores = word_scores(predicted, true)
+    assert sum(s.true for s in scores) == 750
+    assert all(s.precision == s.recall == s.f1 == (1, 1, 1) for s in scores)
+    _, counts = confusion(predicted, true, size=5)
+    assert counts[:5, :6].sum() == np.trace(counts[:5]) and counts[5].tolist()[:5] == [0] * 5
+    primes = sum(int((p == 2).sum()) for p in predicted)
+    assert at_primes(predicted, true) == ([(2, primes)], [(2, primes)])
+
+
+def test_no_prompts() -> None:
+    assert len(accuracies([], [])) == 0
+    assert [len(values) for values in divergences([], [])] == [0] * 4
+    assert word_scores([], []) == []
+    assert confusion([], []).counts.tolist() == [[0, 0]]
+    assert at_primes([], []) == ([], [])
+
+
+def test_a_truth_that_is_too_short_is_refused() -> None:
+    for metric in divergences, word_scores, confusion, at_primes:
+        with pytest.raises(InputError, match=r"^prompt 1: 2 words to compare with 1 true ones$"):
+            metric([packed(2), packed(2, 10)], [packed(2, 10), packed(2)])
+
+
+# Against dictionaries
+
+TRUE_WORDS = [2, 10, 12, 42, 44, 2**63 + 2**61]  # the last would be a negative int64
+Sentences = list[tuple[Words, Words]]
+
+
+@st.composite
+def sentences(draw: st.DrawFn) -> Sentences:
+    pairs = []
+    for length in draw(st.lists(st.integers(0, 8), min_size=1, max_size=5)):
+        said = draw(
+            st.lists(st.sampled_from([0, 56, *TRUE_WORDS]), min_size=length, max_size=length)
+        )
+        there = draw(st.lists(st.sampled_from(TRUE_WORDS), min_size=length, max_size=length + 3))
+        pairs.append((packed(*said), packed(*there)))
+    return pairs
+
+
+def both(pairs: Sentences) -> tuple[list[Words], list[Words]]:
+    return [said for said, _ in pairs], [there for _, there in pairs]
+
+
+def frequencies(sentence: Sequence[int]) -> dict[int, float]:
+    return {word: count / len(sentence) for word, count in Counter(sentence).items()}
+
+
+@given(sentences())
+def test_divergences_are_what_dictionaries_say(pairs: Sentences) -> None:
+    found = divergences(*both(pairs))
+    for i, (said, there) in enumerate(pairs):
+        p = frequencies(there[: len(said)].tolist())
+        q = frequencies(said.tolist())
+        mine = Divergences(*(values[i] for values in found))
+        if not q:
+            assert mine == (0, 1, math.inf, math.log(2))
+            continue
+        terms = [p[w] * math.log(p[w] / q[w]) for w in q if w in p]
+        assert mine.paper == pytest.approx(sum(terms), abs=1e-12)
+        assert mine.left_out == pytest.approx(sum(p[w] for w in p if w not in q), abs=1e-12)
+        assert (mine.proper == math.inf) == (not p.keys() <= q.keys())
+        if mine.proper < math.inf:
+            assert mine.proper == mine.paper
+        mixed = {w: (p.get(w, 0) + q.get(w, 0)) / 2 for w in p | q}
+        shannon = sum(f[w] * math.log(f[w] / mixed[w]) / 2 for f in (p, q) for w in f)
+        assert mine.shannon == pytest.approx(shannon, abs=1e-12)
+        assert 0 <= mine.shannon <= math.log(2) + 1e-12
+
+
+@given(sentences())
+def test_scores_confusion_and_primes_count_the_same_pairs(pairs: Sentences) -> None:
+    predicted, true = both(pairs)
+    counts = Counter(
+        (int(t), int(p)) for said, there in pairs for p, t in zip(said, there, strict=False)
+    )
+    scores = {s.word: s for s in word_scores(predicted, true)}
+    assert scores.keys() == {w for pair in counts for w in pair} - {0}
+    for word, score in scores.items():
+        right = counts[word, word]
+        assert score.true == sum(n for (t, _), n in counts.items() if t == word)
+        assert score.predicted == sum(n for (_, p), n in counts.items() if p == word)
+        assert score.precision.value == (right / score.predicted if score.predicted else None)
+        assert score.recall.value == (right / score.true if score.true else None)
+        assert score.f1.value == 2 * right / (score.predicted + score.true)
+    order = [(-s.true, s.word) for s in scores.values()]
+    assert order == sorted(order)
+
+    for size in 0, 2, 12:
+        labels, cells = confusion(predicted, true, size=size)
+        assert labels == [w for w, s in scores.items() if s.true][:size]
+        assert cells.shape == (len(labels) + 1, len(labels) + 2)
+        assert cells.sum() == counts.total()
+        assert cells[:-1].sum(1).tolist() == [scores[w].true for w in labels]
+        assert cells[:, :-2].sum(0).tolist() == [scores[w].predicted for w in labels]
+        assert cells[:, -1].sum() == malformed(predicted)[0].sum()
+        for i, t in enumerate(labels):
+            assert cells[i, :-2].tolist() == [counts[t, p] for p in labels]
+            assert cells[i, -1] == counts[t, 0]
+
+    for word in 2, TRUE_WORDS[-1]:
+        generated, standing = at_primes(predicted, true, word=word)
+        assert dict(generated) == {p: n for (t, p), n in counts.items() if t == word}
+        assert dict(standing) == {t: n for (t, p), n in counts.items() if p == word}
+        for listed in generated, standing:
+            assert listed == sorted(listed, key=lambda pair: (-pair[1], pair[0]))
+
+
+@given(sentences())
+def test_prompts_are_strangers_to_each_other(pairs: Sentences) -> None:
+    together = divergences(*both(pairs))
+    accuracy = accuracies(*both(pairs))
+    for i, pair in enumerate(pairs):
+        alone = divergences(*both([pair]))
+        for one, all_of_them in zip(alone, together, strict=True):
+            assert one[0] == pytest.approx(all_of_them[i], abs=1e-12)
+        assert accuracies(*both([pair]))[0] == accuracy[i]
