@@ -214,6 +214,30 @@ def test_a_text_of_another_length_is_refused() -> None:
             align(packed(2, 2), packed(2, 2, 2, 2), margin)
 
 
+# Predictions that repeat themselves
+
+
+@pytest.mark.parametrize("period", [4, 36, 900])
+@pytest.mark.parametrize("late", [0, 1, -4])
+def test_a_model_of_residues_slips_only_if_it_does(period: int, late: int) -> None:
+    """It knows n modulo the period: a shift by that is as good as none, and must not be found."""
+    base = 10**9
+    seen = words(base, base + 10**5)
+    residues = (base + np.arange(len(seen))) % period
+    commonest = [np.unique(seen[residues == r], return_counts=True) for r in range(period)]
+    table = np.array([kinds[counts.argmax()] for kinds, counts in commonest], np.uint64)
+    starts = [base + 10**6 + 1777 * k for k in range(20)]
+    predicted = [table[(n + late + np.arange(1000)) % period] for n in starts]
+    found = alignments(predicted, [words(n - 64, n + 1064) for n in starts], 64)
+    if late % period == 0:
+        assert not found.slips.any() and not found.last_shift.any()
+    elif period == 4:  # too little is known to be sure
+        assert set(found.last_shift.tolist()) <= {0, late}
+    else:
+        assert (found.last_shift == late).all() and (found.slips == 1).all()
+        assert (found.realigned > found.accuracy + 0.05).all()
+
+
 # Every path of small examples
 
 LOST = None
@@ -226,7 +250,8 @@ def score(path: list[int | None], predicted: list[int], true: list[int], margin:
     for i, (shift, word) in enumerate(zip(path, predicted, strict=True)):
         if shift is not LOST:
             f = (true.count(word) + 0.5) / (len(true) + 1)
-            total -= 0 if shift == before else alignment.JUMP
+            wide = alignment.WIDE * math.sqrt(abs(shift))
+            total -= 0 if shift == before else alignment.JUMP + wide
             same = word == true[margin + i + shift]
             total += math.log(0.4 / f) if same else math.log(0.6 / (1 - f))
         before = shift
@@ -242,6 +267,7 @@ def test_no_path_is_better(data: st.DataObject, margin: int, jump: float) -> Non
     true = data.draw(st.lists(letters, min_size=size, max_size=size))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(alignment, "JUMP", jump)
+        patch.setattr(alignment, "WIDE", jump / 3)
         shifts = align(packed(*predicted), packed(*true), margin).tolist()
         every = range(-margin, margin + 1)
         best = max(

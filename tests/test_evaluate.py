@@ -2,24 +2,33 @@
 
 import json
 import math
+from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from arithmetext.errors import InputError
 from arithmetext.evaluation import evaluate as evaluating
-from arithmetext.evaluation.evaluate import evaluate, plain
-from arithmetext.evaluation.intervals import Estimate, ratio
+from arithmetext.evaluation.evaluate import evaluate, generation, plain
+from arithmetext.evaluation.generation import continued
+from arithmetext.evaluation.intervals import Estimate, ratio, share
+from arithmetext.evaluation.prompts import draw
 from arithmetext.evaluation.subjects import Subject, subject
+from arithmetext.evaluation.words import accuracies
 from arithmetext.models.files import save
 from arithmetext.models.gpt import GPT, GPTConfig
 from arithmetext.models.hmm import HMM, HMMConfig
 from arithmetext.models.locator import Locator
+from arithmetext.models.ngram import NGram
 from arithmetext.text.sieve import words
-from arithmetext.tokens import BPE
+from arithmetext.text.splits import unseen
+from arithmetext.tokens import BPE, WordTokens
+from arithmetext.training.config import changed
 from arithmetext.training.recipes import recipe
 from arithmetext.trees import unpack
 
@@ -36,6 +45,9 @@ def folder(tmp_path: Path, kind: str) -> Path:
         model = HMM(HMMConfig(states=8, context=16), vocabulary=64)
     else:
         model = GPT(shape, vocabulary=64 + (not causal), causal=causal)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter *= 4  # so that predictions differ
     save(model, tokenizer, tmp_path / kind)
     return tmp_path / kind
 
@@ -57,7 +69,25 @@ def test_a_ratio_of_sums() -> None:
     assert ratio([1, 1], [2, 2]) == pytest.approx((0.5, 0.5, 0.5))
     assert ratio([0, 0], [0, 0]) == Estimate(None, None, None)
     # Where some prompts have nothing to divide by, others still count.
-    assert ratio([1, 0], [4, 0]).value == 0.25
+    assert ratio([1, 0], [4, 0]) == (0.25, 0.25, 0.25)
+    assert ratio([1.0, -math.inf]) == Estimate(None, None, None)
+    many = ratio([3, 2, 1, 4, 2, 2, 2, 2], [1, 0, 0, 0, 0, 0, 0, 0])
+    assert many.value == 18 and many.high is not None and many.high < math.inf
+
+
+def test_shares_of_prompts() -> None:
+    """Wilson's interval, as in his paper of 1927: the p that are z deviations away."""
+    for hits, n in ((0, 8), (8, 8), (3, 8), (40, 128)):
+        found = share([True] * hits + [False] * (n - hits))
+        assert found.value == hits / n
+        for end in found[1:]:
+            assert end is not None
+            away = abs(end - hits / n) / math.sqrt(max(1e-300, end * (1 - end) / n))
+            extreme = end in (pytest.approx(0), pytest.approx(1))
+            assert extreme or away == pytest.approx(1.959964, rel=1e-4)
+    assert share([0, 0, 0]).high > 0.5 and share([1, 1, 1]).low < 0.5  # type: ignore[operator]
+    assert share([1, 0, 1, 0], [True, False, True, True]).value == pytest.approx(2 / 3)
+    assert share([1], [False]) == Estimate(None, None, None)
 
 
 def test_intervals_hold_what_they_should() -> None:
@@ -91,14 +121,32 @@ def test_what_is_not_there_is_named(refused: Any, tmp_path: Path) -> None:
 
 def test_text_that_was_trained_on_is_not_measured_on() -> None:
     trained = recipe("ntp-laptop").text.train
-    model = Subject("it", Locator(BPE.train(64, lines=256)), BPE.train(64, lines=256), 16, trained)
-    assert model.unseen(10**13) == (10**13, 10**13 + 10**6 + 1)
-    assert model.unseen(10**11) == (10**11, 10**11 + 10**6 + 1)
-    assert model.unseen(10**10) == (10**10 - 10**6, 10**10)  # the end of a validation range
-    assert model.unseen(99 * 10**9) == (99 * 10**9, 99 * 10**9 + 10**6 + 1)
+    assert unseen(10**13, trained) == (10**13, 10**13 + 10**6 + 1)
+    assert unseen(10**10, trained) == (10**10 - 10**6, 10**10)  # the end of a validation range
+    assert unseen(99 * 10**9, trained) == (99 * 10**9, 99 * 10**9 + 10**6 + 1)
     for at in (2, 10**6, 5 * 10**9):
-        with pytest.raises(InputError, match=f"trained around {at}"):
-            model.unseen(at)
+        with pytest.raises(InputError, match=f"around {at} were trained on"):
+            unseen(at, trained)
+    with pytest.raises(InputError, match=r"beyond 2\^63"):
+        unseen(10**30, trained)
+
+
+def test_what_models_were_trained_on_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = changed(recipe("ntp-laptop"), ["n=1e12"])
+    run = tmp_path / "run"
+    folder(run, "gpt").rename(run / "model")
+    config.save(run / "config.json")
+    for name in (run, run / "model"):
+        assert subject(str(name), AT).trained == config.text.train
+    alone = (run / "model").rename(tmp_path / "alone")
+    assert subject(str(alone), AT).trained == recipe("ntp-laptop").text.train
+    few = partial(NGram.count, words=10**5)
+    monkeypatch.setattr(NGram, "count", few)
+    counted = subject("ngram-2", AT)
+    assert counted.trained == recipe("ntp-laptop").text.train
+    assert counted.kind == "2-grams of words"
 
 
 # Everything
@@ -125,6 +173,147 @@ def test_a_model_is_measured_alike_however_many_prompts_are_read_together(
     assert set(together["generation"]["slides"]) == (
         {"exact", "block"} if kind == "gpt" else {"exact"}
     )
+
+
+class Flawed:
+    """Recites the text, but the tokens it was told wrongly."""
+
+    def __init__(self, tokens: Tensor, size: int) -> None:
+        self.tokens, self.size, self.place = tokens, size, 0
+
+    def read(self, prompts: Tensor) -> "Flawed":
+        self.place = 0
+        return self
+
+    def log_probabilities(self) -> Tensor:
+        sure = torch.full((len(self.tokens), self.size), -30.0)
+        return sure.scatter(1, self.tokens[:, self.place, None], 0.0)
+
+    def append(self, tokens: Tensor) -> None:
+        self.place += 1
+
+
+def test_every_figure_of_a_flawed_reciter() -> None:
+    """Against counts made here, word by word, with nothing but dictionaries."""
+    tokens = WordTokens.commonest(256)
+    prompts = draw(tokens, (AT, AT + 10**5), number=12, length=300, following=300)
+    wrong = prompts.following.clone()
+    prime, other = (3 + list(tokens.words).index(word) for word in (2, 10))
+    wrong[:, 7:200:9] = prime
+    wrong[:, 3:200:11] = other
+    wrong[:5, 150:-4] = prompts.following[:5, 154:]  # five of them leave out four tokens
+    wrong[3, 40:43] = torch.tensor([0, 0, 0])  # three empty words
+    made = plain(generation(Flawed(wrong, tokens.size), prompts, seed=0))
+
+    said = [tokens.text(row.numpy()).split(" ")[:-1] for row in wrong]
+    said = [
+        [begun + first, *rest] for begun, (first, *rest) in zip(prompts.begun(), said, strict=True)
+    ]
+    true = [[unpack(int(w)) for w in row] for row in prompts.true_words([len(r) for r in said])]
+    pairs = [list(zip(a, b, strict=True)) for a, b in zip(said, true, strict=True)]
+    every = [pair for row in pairs for pair in row]
+    quality = made["slides"]["exact"]
+    shares = [sum(a == b for a, b in row) / len(row) for row in pairs]
+    assert quality["accuracy"]["value"] == pytest.approx(np.mean(shares))
+    assert quality["malformed"]["value"] == pytest.approx(3 / len(every))
+    paper, left_out, shannon = [], [], []
+    for row in pairs:
+        p, q = (Counter(words) for words in zip(*((b, a) for a, b in row), strict=True))
+        n = len(row)
+        paper.append(sum(p[w] / n * math.log(p[w] / q[w]) for w in p if q[w]))
+        left_out.append(sum(p[w] for w in p if not q[w]) / n)
+        halves = [sum(c[w] / n * math.log(2 * c[w] / (p[w] + q[w])) for w in c) for c in (p, q)]
+        shannon.append(sum(halves) / 2)
+    assert quality["kl_paper"]["value"] == pytest.approx(np.mean(paper))
+    assert quality["kl_left_out"]["value"] == pytest.approx(np.mean(left_out))
+    assert quality["jensen_shannon"]["value"] == pytest.approx(np.mean(shannon))
+    assert quality["kl_infinite"]["value"] == np.mean(np.array(left_out) > 0)
+    scores = {row["word"]: row for row in made["words"]}
+    for word in ("10", "1010", "101010"):
+        right = sum(a == b == word for a, b in every)
+        of_said, of_true = (sum(pair[k] == word for pair in every) for k in (0, 1))
+        assert (scores[word]["true"], scores[word]["predicted"]) == (of_true, of_said)
+        assert scores[word]["precision"]["value"] == pytest.approx(right / of_said)
+        assert scores[word]["recall"]["value"] == pytest.approx(right / of_true)
+        assert scores[word]["f1"]["value"] == pytest.approx(2 * right / (of_said + of_true))
+    table = made["confusion"]
+    row, column = table["true"].index("1010"), table["generated"].index("10")
+    assert table["counts"][row][column] == sum(pair == ("10", "1010") for pair in every) > 0
+    assert sum(line[-1] for line in table["counts"]) == 3
+    generated = Counter(a or "malformed" for a, b in every if b == "10")
+    assert made["primes"]["generated"] == dict(generated)
+    assert made["primes"]["standing"] == dict(Counter(b for a, b in every if a == "10"))
+    assert generated != Counter(b for a, b in every if a == "10")
+    first = made["by_tokens"][4]
+    assert first["tokens"] == 16
+    for share_, row_, tokens_ in zip(first["each"], pairs, wrong, strict=True):
+        count = tokens.text(tokens_[:16].numpy()).count(" ")
+        assert share_ == pytest.approx(sum(a == b for a, b in row_[:count]) / count)
+    aligned = made["alignment"]
+    assert aligned["slipped"]["value"] == pytest.approx(5 / 12)
+    slipped = [each["last_shift"] > 0 for each in aligned["each"]]
+    assert slipped == [True] * 5 + [False] * 7
+    assert aligned["accuracy_of_slipped"]["value"] == pytest.approx(np.mean(shares[:5]))
+    assert aligned["accuracy_of_others"]["value"] == pytest.approx(np.mean(shares[5:]))
+    assert aligned["realigned_accuracy"]["value"] > quality["accuracy"]["value"] + 0.1
+    assert aligned["last_shifts"][0] == 7
+    assert aligned["collapsed"]["value"] == 0
+    assert aligned["slips_per_1000_words"]["value"] == pytest.approx(5000 / len(every))
+
+
+def test_every_beta_and_both_slides_are_generated_as_they_should(tmp_path: Path) -> None:
+    measured = subject(str(folder(tmp_path, "gpt")), AT)
+    prompts = draw(measured.tokenizer, (AT, AT + 10**5), number=9, length=16, following=16)
+    made = generation(measured.model, prompts, seed=6)
+
+    def accuracy(**options: Any) -> float:
+        there = continued(measured.model, prompts, 16, **options)
+        return float(accuracies(there.predicted, there.true).mean())
+
+    exact, block = (made["slides"][name]["accuracy"].value for name in ("exact", "block"))
+    assert (exact, block) == (accuracy(), accuracy(forget=4))
+    tokens = [continued(measured.model, prompts, 16, forget=k).tokens for k in (1, 4)]
+    assert not torch.equal(*tokens)
+    for row in made["betas"]:
+        expected = accuracy(forget=4, beta=row["beta"], seed=6)
+        assert row["accuracy"].value == pytest.approx(expected)
+    assert [row["beta"] for row in made["betas"]] == [*evaluating.BETAS, math.inf]
+    assert len({round(row["malformed"].value, 6) for row in made["betas"]}) > 5
+
+
+def test_likelihoods_are_measured_as_they_should(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of text around AT, against frequencies of the training ranges, at all lengths."""
+    calls: dict[str, Any] = {}
+
+    def noted(name: str) -> Any:
+        real = getattr(evaluating, name)
+
+        def call(*positional: Any, **named: Any) -> Any:
+            calls[name] = (*positional[1:], named)
+            return real(*positional, **named)
+
+        return call
+
+    for name in ("separation", "runs", "impossible", "nats_and_words"):
+        monkeypatch.setattr(evaluating, name, noted(name))
+    monkeypatch.setattr(evaluating, "BETAS", ())
+    monkeypatch.setattr(evaluating, "SCORED", 1)
+    torch.manual_seed(0)
+    tokens, trained = WordTokens.commonest(64), recipe("ntp-laptop").text.train
+    model = HMM(HMMConfig(states=8, context=80), vocabulary=64)
+    found = evaluate(Subject("it", model, tokens, 80, trained), AT, prompts=8, seed=5)
+    window = (AT, AT + 10**6 + 1)
+    shared = {"number": 8, "seed": 5}
+    lengths = [2, 4, 8, 16, 32, 64, 80]
+    assert calls["separation"] == (tokens, window, trained, shared | {"lengths": lengths})
+    assert (
+        calls["runs"] == calls["impossible"] == (tokens, window, trained, shared | {"length": 80})
+    )
+    assert calls["nats_and_words"][0].following.shape == (8, 32)
+    assert set(found) >= {"context", "likelihood", "square_free_runs", "impossible"}
+    assert len(found["likelihood"]) == 7 * 5
 
 
 def test_the_perfect_predictor() -> None:
@@ -164,26 +353,52 @@ def test_plain_data() -> None:
 
 def test_evaluate_command(nt: Any, tmp_path: Path) -> None:
     path = folder(tmp_path, "gpt")
-    answer = nt("evaluate", path, "--at", "1e13", "--at", "1e10", "--prompts", 2, "--json")
+    options = ("--prompts", 8, "--seed", 7)
+    answer = nt("evaluate", path, "--at", "1e13", "--at", "1e10", *options, "--json")
     assert answer.returncode == 0, answer.stderr
     report = json.loads(answer.stdout)
-    assert (report["prompts"], report["seed"], report["context"]) == (2, 0, 16)
+    assert (report["prompts"], report["seed"], report["context"]) == (8, 7, 16)
     assert [window["at"] for window in report["windows"]] == [10**13, 10**10]
-    shown = nt("evaluate", path, "--prompts", 2, "--seed", 7)
+    here = json.loads(json.dumps(evaluate(subject(str(path), AT), AT, prompts=8, seed=7)))
+    assert report["windows"][0]["generation"] == here["generation"]
+    shown = nt("evaluate", path, *options)
     assert shown.returncode == 0, shown.stderr
-    for part in (
-        "window read for each token",
-        "a quarter forgotten",
-        "Jensen",
-        "unigram",
-        "impossible",
-    ):
-        assert part in shown.stdout
-    assert max(map(len, shown.stdout.splitlines())) <= 104 + len(str(path))
+    lines = [line.split() for line in shown.stdout.splitlines()]
+
+    def figures(estimate: dict[str, float]) -> list[str]:
+        low, high = f"[{estimate['low']:.3f},", f"{estimate['high']:.3f}]"
+        return [f"{estimate['value']:.3f}", low, high]
+
+    made = here["generation"]
+    assert [
+        "window",
+        "read",
+        "for",
+        "each",
+        "token",
+        *figures(made["slides"]["exact"]["accuracy"]),
+    ] in lines
+    beta = next(row for row in made["betas"] if row["beta"] == 0.7)
+    columns = ("accuracy", "kl_paper", "jensen_shannon", "malformed")
+    assert ["0.7", *(part for column in columns for part in figures(beta[column]))] in lines
+    word = made["words"][0]
+    columns = ("precision", "recall", "f1")
+    if word["predicted"]:
+        scores = (part for column in columns for part in figures(word[column]))
+        assert [word["word"], str(word["true"]), str(word["predicted"]), *scores] in lines
+    assert max(map(len, shown.stdout.splitlines())) <= 106 + len(str(path))
+
+
+def test_nothing_is_measured_if_a_place_is_refused(refused: Any, tmp_path: Path) -> None:
+    places = ("--at", "1e13", "--at", "5e9")
+    assert "around 5000000000 were trained on" in refused(
+        "evaluate", folder(tmp_path, "gpt"), *places
+    )
+    assert "below 2^63" in refused("evaluate", "locator", "--seed", "1e30")
 
 
 def test_evaluate_command_of_a_masked_model(nt: Any, tmp_path: Path) -> None:
-    shown = nt("evaluate", folder(tmp_path, "masked"), "--prompts", 2)
+    shown = nt("evaluate", folder(tmp_path, "masked"), "--prompts", 8)
     assert shown.returncode == 0, shown.stderr
     assert "share of hidden tokens found" in shown.stdout and "β = ∞" in shown.stdout
 
@@ -192,7 +407,7 @@ def test_generate_command(nt: Any, tmp_path: Path) -> None:
     answer = nt("generate", "locator", "--at", "1e13", "--words", 20)
     assert answer.returncode == 0, answer.stderr
     rows = [line.split() for line in answer.stdout.splitlines() if "✓" in line]
-    assert int(rows[-1][0]) == 10**13 + 19
+    assert [int(row[0]) for row in rows] == list(range(10**13, 10**13 + 20))
     assert all(truth == said for _, _, truth, said in rows)
     [last] = words(10**13 + 19, 10**13 + 20).tolist()
     assert rows[-1][2] == unpack(last)
@@ -205,7 +420,8 @@ def test_generate_command_as_json(nt: Any, tmp_path: Path) -> None:
     first, again = (nt("generate", path, *options, "--seed", 1).stdout for _ in range(2))
     assert first == again != nt("generate", path, *options, "--seed", 2).stdout
     made = json.loads(first)
-    assert made["words"][-1]["n"] == 10**13 + 4
+    assert [row["n"] for row in made["words"]] == list(range(10**13, 10**13 + 5))
+    assert (made["beta"], made["seed"], made["at"], made["context"]) == (0.5, 1, 10**13, 16)
     right = sum(row["truth"] == row["prediction"] for row in made["words"])
     assert made["right"] == right
 

@@ -15,12 +15,11 @@ from torch import Tensor
 
 from arithmetext.errors import InputError
 from arithmetext.evaluation import likelihood as module
-from arithmetext.evaluation.intervals import Estimate
+from arithmetext.evaluation.intervals import Estimate, share
 from arithmetext.evaluation.likelihood import (
     CONTROLS,
     Places,
     auc,
-    log_probabilities,
     mean,
     paired,
     separation,
@@ -28,13 +27,13 @@ from arithmetext.evaluation.likelihood import (
     token_frequencies,
     window,
 )
-from arithmetext.evaluation.prompts import TEST
+from arithmetext.evaluation.scoring import score
 from arithmetext.models.gpt import GPT, GPTConfig
 from arithmetext.models.hmm import HMM, HMMConfig
 from arithmetext.text.sieve import words
 from arithmetext.text.splits import splits
 from arithmetext.tokens import BPE, Tokenizer, WordTokens
-from arithmetext.training.stream import FORGOTTEN, TRAIN, Stream
+from arithmetext.training.stream import FORGOTTEN, TEST, TRAIN, Stream
 
 TEXT = splits(10**8)
 
@@ -133,7 +132,7 @@ def test_pairs_and_means() -> None:
     nothing = Estimate(None, None, None)
     true, other = np.array([1.0, 2.0, 3.0, -math.inf]), np.array([0.0, 2.0, 4.0, -math.inf])
     assert paired(true, other).value == 0.5
-    assert paired(true[:1], other[:1]) == (1, 1, 1)
+    assert paired(true[:1], other[:1]) == share([1])
     assert mean(true) == nothing
     value, low, high = mean(true[:3])
     assert (value, 1 <= low < high <= 3) == (2, True)
@@ -148,8 +147,9 @@ def test_true_sequences_are_windows_of_the_stream(tokenizer: Tokenizer) -> None:
     for length in (2, 33):
         stream = Stream(tokenizer, [TEXT.test], task="ntp", context=length, seed=5, purpose=TEST)
         for k in range(3):
-            expected = stream.window(stream.random(length, k))[:length]
-            assert np.array_equal(places(tokenizer, length, seed=5).true(k), expected)
+            here = places(tokenizer, length, seed=5)
+            expected = stream.window(here.random(k))[:length]
+            assert np.array_equal(here.true(k), expected)
 
 
 def test_a_sequence_is_decided_by_seed_control_length_and_place(tokenizer: Tokenizer) -> None:
@@ -168,6 +168,12 @@ def test_a_sequence_is_decided_by_seed_control_length_and_place(tokenizer: Token
     assert len(seen) == 4 * len(CONTROLS)
     chances = {places(tokenizer).random(0, use).random() for use in range(1 + len(CONTROLS))}
     assert len(chances) == 1 + len(CONTROLS)
+    # Nor do different windows share places, or lengths chance.
+    lo = 99 * 10**6
+    for first in (lo, lo + 1):
+        chances.add(Places(tokenizer, (first, lo + 10**5), length=40, seed=0).random(0).random())
+    chances.add(places(tokenizer, 39).random(0).random())
+    assert len(chances) == 4 + len(CONTROLS)
 
 
 @pytest.fixture
@@ -279,7 +285,7 @@ def test_who_knows_pairs_tells_more_in_longer_sequences(tokenizer: Tokenizer) ->
     figures = {(f.length, f.control): f.figures() for f in found}
     for control in CONTROLS[:3]:
         short, long = (figures[length, control] for length in (4, 64))
-        assert long["auc"].low > 0.6
+        assert long["auc"].low > 0.55
         assert long["auc"].value > short["auc"].value
         assert long["true"].low > long["other"].high
         assert long["paired"].low > 0.6
@@ -359,7 +365,7 @@ def test_a_score_does_not_depend_on_how_many_there_are(name: str) -> None:
         np.testing.assert_allclose(few.other, many.other[:3], rtol=1e-5)
         assert many.true.shape == many.other.shape == (130,)
     ids = places(tokenizer, 9).true(0)[None]
-    logs = log_probabilities(model, ids)
+    logs = score(model, torch.from_numpy(ids)).logs
     with torch.no_grad():
         expected = model(torch.from_numpy(ids))[0, :-1].double().log_softmax(-1)
     np.testing.assert_allclose(logs[0], expected[range(8), ids[0, 1:]], rtol=1e-5)

@@ -10,7 +10,7 @@ from torch import Tensor
 from arithmetext.errors import InputError
 from arithmetext.evaluation.generation import continued
 from arithmetext.evaluation.prompts import BATCH, Prompts, before, draw
-from arithmetext.evaluation.scoring import nats_per_word
+from arithmetext.evaluation.scoring import nats_and_words
 from arithmetext.evaluation.words import accuracies
 from arithmetext.models.gpt import GPT, GPTConfig
 from arithmetext.models.hmm import HMM, HMMConfig
@@ -96,14 +96,15 @@ def test_more_prompts_than_are_read_together() -> None:
     assert torch.equal(made.tokens[:5], continued(model, few, 12, beta=1.0, seed=7).tokens)
     [(first, rest)] = list(prompts.batches())[1:]
     assert first == BATCH and torch.equal(rest.ids, prompts.ids[BATCH:])
-    nats = nats_per_word(model, prompts)
-    assert nats[:5] == pytest.approx(nats_per_word(model, few))
+    nats, ended = nats_and_words(model, prompts)
+    assert nats[:5] == pytest.approx(nats_and_words(model, few)[0])
+    assert np.array_equal(ended, [len(row) for row in prompts.words_after(prompts.following)])
 
 
 def test_the_oracle_is_told_where_it_stands() -> None:
     """Also inside a word: one that knows all primes makes no mistake."""
     tokenizer = WordTokens.commonest(16)  # many words are spelled
-    prompts = draw(tokenizer, (10**7, 10**7 + 5000), number=30, length=9, following=20)
+    prompts = draw(tokenizer, (10**7, 10**7 + 5000), number=30, length=24, following=20)
     assert any(prompts.begun())
     oracle = Oracle.estimate(3191, 10**7, tokens=tokenizer, count=1 << 14)
     made = continued(oracle, prompts, 20)
@@ -115,7 +116,8 @@ def test_the_truth_is_right_and_costs_nothing(tokenizer: Tokenizer) -> None:
     made = continued(Recited(prompts.following, tokenizer.size), prompts, 60)
     assert torch.equal(made.tokens, prompts.following)
     assert (accuracies(made.predicted, made.true) == 1).all()
-    assert (nats_per_word(Recited(prompts.following, tokenizer.size), prompts) == 0).all()
+    nats, _ = nats_and_words(Recited(prompts.following, tokenizer.size), prompts)
+    assert (nats == 0).all()
 
 
 def test_a_shifted_truth_scores_like_noise(tokenizer: Tokenizer) -> None:
@@ -125,17 +127,30 @@ def test_a_shifted_truth_scores_like_noise(tokenizer: Tokenizer) -> None:
     assert accuracies(made.predicted, made.true).mean() < 0.35
 
 
-def test_nats_are_shared_among_the_words_that_end(tokenizer: Tokenizer) -> None:
+def test_nats_of_what_follows_and_the_words_that_end(tokenizer: Tokenizer) -> None:
     prompts = drawn(tokenizer)
     model = Recited(prompts.following, tokenizer.size, sure=0.25)
-    for nats, following in zip(nats_per_word(model, prompts), prompts.following, strict=True):
-        ended = tokenizer.text(following.numpy()).count(" ")
-        assert nats == pytest.approx(60 * math.log(4) / ended)
+    nats, words = nats_and_words(model, prompts)
+    assert nats == pytest.approx(60 * math.log(4))
+    for ended, following in zip(words, prompts.following, strict=True):
+        assert ended == tokenizer.text(following.numpy()).count(" ")
 
 
 def test_some_word_must_end() -> None:
+    letters = WordTokens.commonest(3 + 1)
     with pytest.raises(InputError, match="no word ends"):
-        draw(WordTokens.commonest(3 + 1), WINDOW, number=40, length=9, following=1)
+        draw(letters, WINDOW, number=40, length=9, following=1)
+    with pytest.raises(InputError, match="inside one word"):
+        draw(letters, WINDOW, number=40, length=3, following=40)
+
+
+def test_windows_have_their_own_places(tokenizer: Tokenizer) -> None:
+    """Offsets at different scales would otherwise be the same, and residues with them."""
+    offsets = [
+        draw(tokenizer, (lo, lo + 10**5), number=20, length=40, following=30).places - lo
+        for lo in (10**9, 10**10)
+    ]
+    assert np.mean(offsets[0] == offsets[1]) < 0.2
 
 
 @pytest.mark.parametrize("kind", ["gpt", "hmm"])
@@ -152,5 +167,4 @@ def test_nats_are_those_of_the_model(kind: str) -> None:
     with torch.no_grad():
         logs = model(prompts.ids[:, :-1]).log_softmax(-1)
     each = -logs.gather(2, prompts.ids[:, 1:, None])[:, -20:, 0].sum(1)
-    ended = [tokenizer.text(row.numpy()).count(" ") for row in prompts.following]
-    assert nats_per_word(model, prompts) == pytest.approx(each.numpy() / ended, rel=1e-4)
+    assert nats_and_words(model, prompts)[0] == pytest.approx(each.numpy(), rel=1e-4)

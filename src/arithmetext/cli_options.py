@@ -28,6 +28,16 @@ def at_least(least: int) -> Callable[[str | int], int]:
     return parse
 
 
+def _seed(value: str | int) -> int:
+    seed = at_least(0)(value)
+    if seed >= 1 << 63:
+        raise InputError(f"a seed is below 2^63, not {value}")
+    return seed
+
+
+Seed = Annotated[int, typer.Option(parser=_seed, metavar="K", help="Decides all chance.")]
+
+
 def parse_range(start: str, count: str) -> tuple[int, int]:
     """START and COUNT of a command as a half-open range."""
     lo = parse_integer(start)

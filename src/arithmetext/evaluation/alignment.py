@@ -24,10 +24,16 @@ from .words import accuracies
 
 ACCURACY = 0.4  # of a model that is in step
 
-# The price of a shift, in nats. A stretch of unrelated words earns this much with a probability of
-# e⁻¹⁶ at most, wherever it begins and at whatever shift: once in 40 prompts of 1700 words with 129
-# shifts. In permuted text it was about once in 300.
+# The price of coming into step, in nats. A stretch of unrelated words earns this much with a
+# probability of e⁻¹⁶ at most, wherever it begins and at whatever shift: once in 40 prompts of 1700
+# words with 129 shifts. In permuted text it was about once in 300.
 JUMP = 16.0
+
+# What a shift by d words costs on top, by √d. Of a prediction that has a period of d, such as one
+# that knows n modulo 36 only, a shift by d is as good as none; but the path could leave out d words
+# where it does badly. What these earn varies by 1.2 √d nats, and there are many stretches to choose
+# from: so much is four and a half deviations.
+WIDE = 5.5
 
 _LOST = -1
 
@@ -39,10 +45,10 @@ def align(predicted: Words, around: Words, margin: int) -> NDArray[np.int64]:
     in step at some shift, or unrelated. In step it earns the logarithm of how much likelier that
     makes what is seen: ln(A / f) if it is the word that stands there, ln((1 - A) / (1 - f)) if not,
     where A is the accuracy of a model in step and f the frequency of the word; unrelated, it earns
-    nothing. A continuation begins in step at shift 0, or unrelated; to come into step otherwise,
-    at any shift, costs `JUMP`, and to fall out of it is free. The best such path is taken, and an
-    unrelated word is given the shift of the one before it. If a word had to be in step somewhere,
-    noise would wander to the shifts that fit it best; so it stays at 0.
+    nothing. A continuation begins in step at shift 0, or unrelated; to come into step otherwise
+    costs `JUMP` and `WIDE` times the root of the shift, and to fall out of it is free. The best
+    such path is taken, and an unrelated word is given the shift of the one before it. If a word had
+    to be in step somewhere, noise would wander to the shifts that fit it best; so it stays at 0.
     """
     if margin < 0 or len(around) != len(predicted) + 2 * margin:
         raise InputError(
@@ -50,7 +56,8 @@ def align(predicted: Words, around: Words, margin: int) -> NDArray[np.int64]:
         )
     # Half a word more, of one more in all, keeps frequencies from 0 and 1.
     f = (_occurrences(predicted, around) + 0.5) / (len(around) + 1)
-    states = _path(predicted, around, np.log(ACCURACY / f), np.log((1 - ACCURACY) / (1 - f)), JUMP)
+    jump = JUMP + WIDE * np.sqrt(np.abs(np.arange(-margin, margin + 1)))
+    states = _path(predicted, around, np.log(ACCURACY / f), np.log((1 - ACCURACY) / (1 - f)), jump)
     latest = np.maximum.accumulate(np.where(states == _LOST, -1, np.arange(len(states))))
     shifts: NDArray[np.int64] = np.where(latest < 0, 0, states[latest] - margin)
     return shifts
@@ -62,23 +69,23 @@ def _path(
     around: Words,
     equal: NDArray[np.float64],
     unequal: NDArray[np.float64],
-    jump: float,
+    jump: NDArray[np.float64],
 ) -> NDArray[np.int64]:
     """The best path: the place of each word in `around` less its own, or _LOST if unrelated."""
     count = len(predicted)
     size = len(around) - count + 1
-    score = np.full(size, -jump)
+    score = -jump
     score[size // 2] = 0.0
     jumped = np.zeros((count, size), np.bool_)
     leader = np.empty(count, np.int64)  # the state of word i on the best path that ends with it
     best = 0.0
     for i in range(count):
         # To be unrelated costs nothing: the best score never falls.
-        floor = best - jump
+        before = best
         leader[i] = _LOST
         for s in range(size):
-            if score[s] < floor:
-                score[s] = floor
+            if score[s] < before - jump[s]:
+                score[s] = before - jump[s]
                 jumped[i, s] = True
             score[s] += equal[i] if predicted[i] == around[i + s] else unequal[i]
             if score[s] > best:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ..models.language import LanguageModel
 from ..progress import progress
 from .generation import generate
-from .intervals import Estimate, ratio
+from .intervals import Estimate, ratio, share
 from .prompts import Prompts
 from .scoring import ends, score
 
@@ -46,7 +46,7 @@ def by_context(model: LanguageModel, prompts: Prompts) -> list[Stretch]:
                     last=last,
                     token_accuracy=ratio(scores.right[:, part].mean(1)),
                     nats_per_word=ratio(nats, words),
-                    word_accuracy=ratio(next_words_right(model, prompts.cut(first))),
+                    word_accuracy=share(next_words_right(model, prompts.cut(first))),
                 )
             )
             first = last + 1

@@ -12,15 +12,16 @@ from ..models.language import LanguageModel
 from ..models.locator import Locator
 from ..models.ngram import NGram
 from ..models.oracle import Oracle
-from ..text.splits import Range
+from ..text.splits import Range, unseen
+from ..trees import unpack
 from .alignment import alignments
 from .context import WORD, by_context
 from .generation import Continuations, continued
-from .intervals import Estimate, ratio
+from .intervals import Estimate, ratio, share
 from .likelihood import separation
 from .masking import masked_accuracy
 from .prompts import Prompts, draw
-from .scoring import nats_per_word
+from .scoring import nats_and_words
 from .square_free import impossible, runs
 from .subjects import Subject
 from .words import accuracies, at_primes, confusion, divergences, malformed, word_scores
@@ -30,11 +31,12 @@ MASKED = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)  # p_m
 MARGIN = 64  # words by which a continuation may have slipped
 SCORED = 4  # sequences whose likelihood is taken, for each prompt that is continued
 FOLLOWING = 32  # tokens of which nats are taken
+ROOM = 64  # tokens that hold four words, and a context
 
 
 def evaluate(subject: Subject, at: int, *, prompts: int, seed: int) -> dict[str, Any]:
     """Measure a model near `at`, where it was not trained."""
-    window = subject.unseen(at)
+    window = unseen(at, subject.trained)
     about = {"at": at, "window": window}
     return about | {name: plain(part) for name, part in _parts(subject, window, prompts, seed)}
 
@@ -49,19 +51,26 @@ def _parts(subject: Subject, window: Range, number: int, seed: int) -> Iterator[
         return
     # With as many tokens after them as are generated: all that is compared is in the window.
     drawn = draw(tokenizer, window, number=number, length=length, following=length, seed=seed)
-    yield "nats_per_word", ratio(nats_per_word(model, drawn.followed_by(FOLLOWING)))
+    yield "nats_per_word", ratio(*nats_and_words(model, drawn.followed_by(FOLLOWING)))
     yield "generation", generation(model, drawn, seed)
     if isinstance(model, GPT | HMM | NGram):
         scored = draw(tokenizer, window, number=sequences, length=length, following=WORD, seed=seed)
         yield "context", by_context(model, scored)
-        lengths = [2**k for k in range(1, length.bit_length()) if 2**k <= length]
+        lengths = doubling(2, length)
         about = (model, tokenizer, window, subject.trained)
         compared = separation(*about, lengths=lengths, number=sequences, seed=seed)
         yield "likelihood", [each.figures() for each in compared]
         paper = runs(*about, length=length, number=sequences, seed=seed)
         yield "square_free_runs", paper.figures()
-        stretches = impossible(*about, length=length, number=sequences, seed=seed)
-        yield "impossible", stretches.figures()
+        if length >= ROOM:
+            stretches = impossible(*about, length=length, number=sequences, seed=seed)
+            yield "impossible", stretches.figures()
+
+
+def doubling(first: int, last: int) -> list[int]:
+    """`first` and its doubles, and the last; nothing if that comes before."""
+    numbers = [first << k for k in range(last.bit_length()) if first << k < last]
+    return [*numbers, last] if first <= last else []
 
 
 def generation(model: LanguageModel | Oracle, prompts: Prompts, seed: int) -> dict[str, Any]:
@@ -82,11 +91,7 @@ def generation(model: LanguageModel | Oracle, prompts: Prompts, seed: int) -> di
         "slides": {name: _quality(made) for name, made in slides.items()},
         "by_tokens": by_tokens(prompts, exact),
         "betas": [{"beta": beta, **_quality(made)} for beta, made in betas.items()],
-        "words": word_scores(exact.predicted, exact.true),
-        "confusion": confusion(exact.predicted, exact.true),
-        "primes": dict(
-            zip(("generated", "standing"), at_primes(exact.predicted, exact.true), strict=True)
-        ),
+        **_words(exact),
         "alignment": alignment(prompts, exact),
     }
 
@@ -100,21 +105,41 @@ def _quality(made: Continuations) -> dict[str, Estimate | float]:
         "malformed": ratio(*malformed(made.predicted)),
         "kl_paper": ratio(distance.paper),
         "kl_left_out": ratio(distance.left_out),
-        "kl_infinite": ratio(~finite),
+        "kl_infinite": share(~finite),
         "kl_where_finite": ratio(np.where(finite, distance.proper, 0), finite),
         "jensen_shannon": ratio(distance.shannon),
+    }
+
+
+def _words(made: Continuations) -> dict[str, Any]:
+    """Word by word; words are spelled, and those that are malformed called so."""
+    scores = word_scores(made.predicted, made.true)
+    labels, counts = confusion(made.predicted, made.true)
+    generated, standing = at_primes(made.predicted, made.true)
+    spelled = [unpack(word) for word in labels]
+    return {
+        "words": [score._asdict() | {"word": unpack(score.word)} for score in scores],
+        "confusion": {
+            "true": [*spelled, "others"],
+            "generated": [*spelled, "others", "malformed"],
+            "counts": counts,
+        },
+        "primes": {
+            "generated": {unpack(word) or "malformed": count for word, count in generated},
+            "standing": {unpack(word): count for word, count in standing},
+        },
     }
 
 
 def by_tokens(prompts: Prompts, made: Continuations) -> list[dict[str, Any]]:
     """The accuracy of the first 1, 2, 4, … tokens, of all prompts and of each."""
     rows = []
-    for k in range(made.tokens.shape[1].bit_length()):
-        predicted = prompts.words_after(made.tokens[:, : 2**k])
+    for count in doubling(1, made.tokens.shape[1]):
+        predicted = prompts.words_after(made.tokens[:, :count])
         some = np.array([len(words) > 0 for words in predicted])
         each = accuracies(predicted, made.true)
-        shown = [float(share) if any_ else None for share, any_ in zip(each, some, strict=True)]
-        rows.append({"tokens": 2**k, "accuracy": ratio(each * some, some), "each": shown})
+        shown = [a if any_word else None for a, any_word in zip(each.tolist(), some, strict=True)]
+        rows.append({"tokens": count, "accuracy": ratio(each * some, some), "each": shown})
     return rows
 
 
@@ -122,36 +147,27 @@ def alignment(prompts: Prompts, made: Continuations) -> dict[str, Any]:
     """Which continuations have collapsed, and what shifts explain."""
     counts = [len(words) for words in made.predicted]
     found = alignments(made.predicted, prompts.true_words(counts, margin=MARGIN), MARGIN)
+    slipped = found.slips > 0
     shifts, numbers = np.unique(found.last_shift, return_counts=True)
     return {
         "margin": MARGIN,
         "chance": ratio(found.chance),
-        "collapsed": ratio(found.collapsed),
-        "explained_by_shift": ratio(found.explained, found.collapsed),
+        "collapsed": share(found.collapsed),
+        "explained_by_shift": share(found.explained, found.collapsed),
+        "slipped": share(slipped),
+        "accuracy_of_slipped": ratio(found.accuracy * slipped, slipped),
+        "accuracy_of_others": ratio(found.accuracy * ~slipped, ~slipped),
         "realigned_accuracy": ratio(found.realigned),
-        "realigned_accuracy_of_collapsed": ratio(
-            found.realigned * found.collapsed, found.collapsed
-        ),
-        "slipped": ratio(found.slips > 0),
         "slips_per_1000_words": ratio(1000 * found.slips, counts),
         "last_shifts": dict(zip(map(int, shifts), map(int, numbers), strict=True)),
         "each": [
-            {"accuracy": a, "realigned": r, "collapsed": c, "slips": s, "last_shift": last}
-            for a, r, c, s, last in zip(
-                *(
-                    column.tolist()
-                    for column in (
-                        found.accuracy,
-                        found.realigned,
-                        found.collapsed,
-                        found.slips,
-                        found.last_shift,
-                    )
-                ),
-                strict=True,
-            )
+            dict(zip(EACH, row, strict=True))
+            for row in zip(*(getattr(found, name).tolist() for name in EACH), strict=True)
         ],
     }
+
+
+EACH = ("accuracy", "realigned", "collapsed", "slips", "last_shift")  # of every continuation
 
 
 def plain(value: Any) -> Any:
@@ -159,7 +175,7 @@ def plain(value: Any) -> Any:
     if hasattr(value, "_asdict"):
         return plain(value._asdict())
     if isinstance(value, dict):
-        return {key if key != math.inf else "inf": plain(item) for key, item in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):
         return plain(value.tolist())
     if isinstance(value, list | tuple):

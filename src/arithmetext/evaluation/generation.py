@@ -14,10 +14,10 @@ from ..models.language import LanguageModel, Reading
 from ..models.oracle import Oracle
 from ..progress import Advance, no_progress, progress
 from ..text.sieve import Words
+from ..training.stream import GENERATION
 from .prompts import Prompts
 
 LONGEST = 64  # tokens a word; a model that never ends one is stopped
-GENERATION = 2  # the purpose of these random numbers; training and validation have 0 and 1
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,8 @@ def _stream(reading: Reading, beta: float, seed: int, first: int) -> Iterator[Te
 
 def drawn(logs: Tensor, beta: float, chance: Tensor) -> Tensor:
     """The token of each row in whose share of 0..1 the chance falls."""
-    scaled = logs.double() * beta
-    sums = (scaled - scaled.amax(-1, keepdim=True)).exp().cumsum(-1)
+    logs = logs.double()
+    sums = (beta * (logs - logs.amax(-1, keepdim=True))).exp().cumsum(-1)
     # It is 1 − 2⁻⁵³ at most, and its product with the sum of all stays below that sum when it is
     # rounded: the search ends at a token, and never at one that has no share.
     return torch.searchsorted(sums, chance[:, None] * sums[:, -1:], right=True)[:, 0]

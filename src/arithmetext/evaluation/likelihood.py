@@ -16,7 +16,6 @@ those of the text, the sequences begin and end anywhere.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -29,9 +28,8 @@ from ..progress import Advance, no_progress, progress
 from ..text.sieve import Words, passing_words
 from ..text.splits import Range
 from ..tokens import Tokenizer
-from ..training.stream import FORGOTTEN, Ids, Stream
-from .intervals import LEVEL, Estimate, ratio
-from .prompts import BATCH, TEST
+from ..training.stream import FORGOTTEN, TEST, Ids, Stream
+from .intervals import NOTHING, Estimate, Z, ratio, share
 from .scoring import score
 
 CONTROLS = ("unigram", "shuffled", "shuffled in eights", "backwards", "deleted")
@@ -41,7 +39,6 @@ Values = NDArray[np.float64]
 
 _COUNTED = 1024, 256  # windows, and tokens of each, in which frequencies are counted
 _HALVINGS = 60  # of an interval from 0 to 1: more than a float can tell
-_Z = NormalDist().inv_cdf((1 + LEVEL) / 2)
 
 
 @dataclass(frozen=True)
@@ -77,10 +74,10 @@ def separation(
 ) -> list[Compared]:
     """Compare so many sequences of each length with every control.
 
-    Each length has its own sequences. Sequence k of a control is a pure function of (seed, control,
-    length, k). Unigrams are counted in the training ranges.
+    Each length has its own sequences. Sequence k of a control is a pure function of (seed, window,
+    control, length, k). Unigrams are counted in the training ranges.
     """
-    if number < 1 or min(lengths) < 2:
+    if number < 1 or min(lengths, default=2) < 2:
         raise InputError("give a number of 1 or more, and lengths of 2 tokens or more")
     frequencies = token_frequencies(tokenizer, train, seed)
     found = []
@@ -123,7 +120,7 @@ class Places:
 
     def random(self, k: int, use: int = 0) -> np.random.Generator:
         """Chance for one use at place k; the first is to find the place."""
-        counter = [0, use, self.length, k]
+        counter = [0, self.length << 8 | use, self.stream.ranges[0][0], k]
         return np.random.Generator(np.random.Philox(key=self.stream.key, counter=counter))
 
     def true(self, k: int) -> Ids:
@@ -173,19 +170,9 @@ def token_frequencies(tokenizer: Tokenizer, ranges: Sequence[Range], seed: int) 
     return shares
 
 
-def log_probabilities(model: LanguageModel, ids: Ids, advance: Advance = no_progress) -> Values:
-    """Of every token after the first of sequences, [sequences, tokens - 1]."""
-    parts = [np.zeros((0, ids.shape[1] - 1))]
-    for first in range(0, len(ids), BATCH):
-        some = ids[first : first + BATCH]
-        parts.append(score(model, torch.from_numpy(some)).logs)
-        advance(len(some))
-    return np.concatenate(parts)
-
-
 def per_token(model: LanguageModel, ids: list[Ids], advance: Advance = no_progress) -> Values:
     """The log-likelihood of each sequence, its first token given, by the tokens after that."""
-    values: Values = log_probabilities(model, np.stack(ids), advance).mean(1)
+    values: Values = score(model, torch.from_numpy(np.stack(ids)), advance).logs.mean(1)
     return values
 
 
@@ -194,7 +181,7 @@ def per_token(model: LanguageModel, ids: list[Ids], advance: Advance = no_progre
 
 def mean(values: Values) -> Estimate:
     """The mean; none if something was held to be impossible."""
-    return ratio(values) if np.isfinite(values).all() else Estimate(None, None, None)
+    return ratio(values)
 
 
 def auc(true: Values, other: Values) -> Estimate:
@@ -210,7 +197,7 @@ def auc(true: Values, other: Values) -> Estimate:
     """
     m, n = len(true), len(other)
     if not m or not n:
-        return Estimate(None, None, None)
+        return NOTHING
     _, kinds, counts = np.unique(
         np.concatenate([true, other]), return_inverse=True, return_counts=True
     )
@@ -226,7 +213,7 @@ def _lower_end(area: float, m: int, n: int) -> float:
         theta = (low + high) / 2
         spread = (1 - theta) / (2 - theta) + theta / (1 + theta)
         variance = theta * (1 - theta) * (1 + ((m + n) / 2 - 1) * spread) / (m * n)
-        if area - theta > _Z * sqrt(variance):
+        if area - theta > Z * sqrt(variance):
             low = theta
         else:
             high = theta
@@ -235,4 +222,4 @@ def _lower_end(area: float, m: int, n: int) -> float:
 
 def paired(true: Values, other: Values) -> Estimate:
     """The share of pairs whose true one is likelier; two that are equal count one half."""
-    return ratio((true > other) + 0.5 * (true == other))
+    return share((true > other) + 0.5 * (true == other))

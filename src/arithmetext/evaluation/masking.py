@@ -11,10 +11,9 @@ from torch import Tensor
 from ..errors import InputError
 from ..models.gpt import GPT
 from ..progress import progress
+from ..training.stream import MASKING
 from .intervals import Estimate, ratio
 from .scoring import TOKENS
-
-MASKING = 5  # the purpose of these random numbers
 
 
 class Found(NamedTuple):
@@ -47,7 +46,8 @@ def masked_accuracy(
                 chosen = hidden(share, part.shape[1], range(first, first + len(part)), seed)
                 originals = part.gather(1, chosen)
                 altered = part.scatter(1, chosen, model.vocabulary - 1).to(device)
-                logits = model(altered, chosen.to(device)).double()
+                # The last token is the mask, which is no answer.
+                logits = model(altered, chosen.to(device))[..., :-1].double()
                 for each, beta in zip(found, betas, strict=True):
                     each.append(_found(logits, originals.to(device), beta).cpu().numpy())
                 advance(len(part))

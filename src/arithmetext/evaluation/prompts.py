@@ -20,9 +20,8 @@ from ..text.sieve import Words, words
 from ..text.splits import Range
 from ..tokens import Tokenizer
 from ..tokens.spelling import letters, read, spell
-from ..training.stream import FORGOTTEN, Stream
+from ..training.stream import FORGOTTEN, TEST, Stream
 
-TEST = 3  # the purpose of these windows; training, validation and generation have others
 MARGIN = 32  # words after a place that can matter for how it is cut into tokens
 BATCH = 128  # prompts that are read together
 
@@ -103,21 +102,26 @@ _NONE = np.zeros(0, np.uint64)
 def draw(
     tokenizer: Tokenizer, window: Range, *, number: int, length: int, following: int, seed: int = 0
 ) -> Prompts:
-    """Prompts of `length` tokens from random places of a range, and so many tokens after them."""
+    """Prompts of `length` tokens from random places of a range, and so many tokens after them.
+
+    Prompt k is a pure function of (seed, the range, k).
+    """
     stream = Stream(
         tokenizer, [window], task="ntp", context=length + following - 1, seed=seed, purpose=TEST
     )
-    starts = [stream.place(stream.random(0, k)) for k in range(number)]
+    starts = [stream.place(stream.random(window[0], k)) for k in range(number)]
     ids = np.stack([stream.tokens(start) for start in starts])
     before = stream.spaces[ids[:, : FORGOTTEN + length]].sum(1)
     ids = ids[:, FORGOTTEN:]
     if following and not stream.spaces[ids[:, length:]].any(1).all():
         raise InputError(f"no word ends in {following} tokens: let more of them follow")
+    if not stream.spaces[ids[:, :length]].any(1).all():
+        raise InputError(f"a prompt of {length} tokens may lie inside one word: take longer ones")
     return Prompts(tokenizer, torch.from_numpy(ids), length, np.array(starts) + before)
 
 
 def before(tokenizer: Tokenizer, n: int, *, length: int) -> Prompts:
-    """The prompt that stands right before the word of n, or inside the one before it."""
+    """The prompt that stands right before the word of n, or ends inside the one before it."""
     stream_length = (FORGOTTEN + length) * max(token.count(" ") for token in tokenizer.vocabulary)
     start = n - max(1, stream_length)
     if start < 2:

@@ -11,6 +11,7 @@ from ..models.gpt import GPT
 from ..models.hmm import HMM
 from ..models.language import LanguageModel
 from ..models.oracle import Oracle
+from ..progress import Advance, no_progress
 from ..tokens import Tokenizer
 from .prompts import Prompts
 
@@ -25,20 +26,27 @@ class Scores(NamedTuple):
 
 
 @torch.no_grad()
-def score(model: LanguageModel, ids: Tensor) -> Scores:
+def score(model: LanguageModel, ids: Tensor, advance: Advance = no_progress) -> Scores:
     """Score sequences of equal length, [sequences, tokens]; a GPT reads no more than its context.
 
     The first token of a sequence has nothing before it, and models differ in what they make of
     that: it is not scored.
     """
+    nothing = np.zeros((0, ids.shape[1] - 1))
+    parts = [Scores(nothing, nothing > 0)]
     batch = max(1, TOKENS // ids.shape[1])
-    parts = [_score(model, ids[i : i + batch]) for i in range(0, len(ids), batch)]
+    for first in range(0, len(ids), batch):
+        some = ids[first : first + batch]
+        parts.append(_score(model, some))
+        advance(len(some))
     logs, right = map(np.concatenate, zip(*parts, strict=True))
     return Scores(logs, right)
 
 
-def nats_per_word(model: LanguageModel | Oracle, prompts: Prompts) -> NDArray[np.float64]:
-    """The nats that what follows each prompt costs a word, every token given the true ones."""
+def nats_and_words(
+    model: LanguageModel | Oracle, prompts: Prompts
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """What follows each prompt in nats, every token given the true ones, and in words."""
     parts = []
     for _, batch in prompts.batches():
         nats = torch.zeros(len(batch), dtype=torch.float64)
@@ -48,9 +56,7 @@ def nats_per_word(model: LanguageModel | Oracle, prompts: Prompts) -> NDArray[np
             nats -= logs.gather(1, tokens[:, None])[:, 0]
             reading.append(tokens)
         parts.append(nats.numpy())
-    words = ends(prompts.tokenizer)[prompts.following.numpy()].sum(1)
-    a_word: NDArray[np.float64] = np.concatenate(parts) / words
-    return a_word
+    return np.concatenate(parts), ends(prompts.tokenizer)[prompts.following.numpy()].sum(1)
 
 
 def ends(tokenizer: Tokenizer) -> NDArray[np.int64]:

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from ..errors import InputError
@@ -39,7 +40,8 @@ from ..tokens import Tokenizer
 from ..tokens.spelling import spell
 from ..training.stream import FORGOTTEN, Ids
 from ..trees import tree_of_word, unpack
-from .likelihood import Places, Values, auc, log_probabilities, mean, paired, per_token, window
+from .likelihood import Places, Values, auc, mean, paired, per_token, window
+from .scoring import score
 
 RUNS = (2, 3, 4, 5, 6)
 KINDS = ("true", "here", "elsewhere", "impossible")
@@ -51,7 +53,7 @@ Indices = NDArray[np.int64]
 
 _COUNTED = 256, 1024  # windows, and words of each, in which frequencies are counted
 _POOL = 1 << 16  # stretches to choose from
-_DRAWN = 16  # the use of chance that draws stretches; those up to 6 are for runs
+_RUNS, _DRAWN = 16, 32  # uses of chance: for runs of k, 16 + k; to draw stretches
 _ROOM = STRETCH * 65  # tokens that spell a stretch, at the most: a word has no more letters than 64
 
 
@@ -122,7 +124,7 @@ def runs(
 
 def prompt(places: Places, run: int, k: int, words: Words, shares: Values) -> Ids:
     """Prompt k of runs of so many square-free words."""
-    text = words_in_runs(run, places.stream.length, words, shares, places.random(k, run))
+    text = words_in_runs(run, places.stream.length, words, shares, places.random(k, _RUNS + run))
     return window(places.tokenizer, text, places.length)
 
 
@@ -196,7 +198,7 @@ def impossible(
         scored.append(which)
     ids, which = np.concatenate(rows), np.concatenate(scored)
     with progress("impossible words", len(ids), "sequences") as advance:
-        logs = log_probabilities(model, ids, advance)
+        logs = score(model, torch.from_numpy(ids), advance).logs
     nats = -np.where(which[:, 1:], logs, 0.0).sum(1).reshape(-1, len(KINDS))
     return Stretches(number, dict(zip(KINDS, nats.T, strict=True)))
 
@@ -211,7 +213,7 @@ class Pool:
         by_36 = np.array([fitting(word) for word in words.tolist()], np.bool_)
         by_4: Bools = np.any(by_36.reshape(-1, 9, 4), axis=1)
         self.fits = by_36, by_4
-        random = np.random.default_rng(seed)
+        random = np.random.default_rng([seed, _DRAWN])
         self.stretches = random.choice(len(words), (_POOL, STRETCH), p=shares)
         self.weights = self.logs[self.stretches].sum(1)
         self.misfits = [self._misfits(self.stretches, n) for n in range(36)]

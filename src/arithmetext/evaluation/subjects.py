@@ -7,14 +7,15 @@ from pathlib import Path
 import torch
 
 from ..errors import InputError
+from ..integers import short
 from ..models import files
 from ..models.gpt import GPT, evaluating
 from ..models.hmm import HMM
 from ..models.language import LanguageModel
-from ..models.locator import Locator
+from ..models.locator import FARTHEST, Locator
 from ..models.ngram import NGram
 from ..models.oracle import Oracle
-from ..text.splits import FAR_LENGTH, Range, splits
+from ..text.splits import Range, splits
 from ..tokens import BPE, Tokenizer, WordTokens
 from ..tokens.tokenizer import TRAINED_TO
 from ..training.config import Config
@@ -49,20 +50,7 @@ class Subject:
             return f"{model.order}-grams of words"
         if isinstance(model, Oracle):
             return f"oracle, told n modulo the primes up to {model.rests.bound}"
-        return "locator"
-
-    def unseen(self, at: int) -> Range:
-        """A million integers from here on, or before if the model knows those after it.
-
-        As `at` 10^13 is the paper's test window; 10^11 are the last of its test range.
-        """
-        for lo, hi in (at, at + FAR_LENGTH + 1), (at - FAR_LENGTH, at):
-            if lo >= 2 and not any(lo < end and begin < hi for begin, end in self.trained):
-                return lo, hi
-        raise InputError(
-            f"{self.name} was trained around {at}: take 9.9e10, which is in the paper's test range,"
-            " or beyond 1e11"
-        )
+        return f"locator, finds where a prompt stands below {short(FARTHEST)} and reads on"
 
 
 def subject(name: str, at: int) -> Subject:
@@ -87,12 +75,14 @@ def subject(name: str, at: int) -> Subject:
 
 
 def _trained(folder: Path) -> Subject:
-    run = (folder / "config.json", folder / "model" / "config.json")
-    if run[0].exists() and not run[1].exists() and (folder / "checkpoints").exists():
+    """A run's folder, the model in it, or a model by itself, taken to know the paper's text."""
+    if (folder / "checkpoints").exists() and not (folder / "model").exists():
         raise InputError(f"{folder} holds a run that is not finished: nt train --resume goes on")
-    inside = run[1].exists()
-    model, tokenizer = files.load(folder / "model" if inside else folder)
-    trained = Config.load(run[0]).text if inside else splits(TRAINED_TO)
+    inside = folder / "model" if (folder / "model").exists() else folder
+    model, tokenizer = files.load(inside)
+    run = inside.absolute().parent / "config.json"
+    named = inside.absolute().name == "model" and run.exists()
+    trained = Config.load(run).text if named else splits(TRAINED_TO)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = evaluating(model, device) if isinstance(model, GPT) else model.to(device)
     return Subject(str(folder), model, tokenizer, model.config.context, trained.train)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..evaluation.generation import continued
 from ..evaluation.prompts import draw
-from ..evaluation.scoring import nats_per_word
+from ..evaluation.scoring import nats_and_words
 from ..evaluation.words import accuracies
 from ..integers import short
 from ..models import files
@@ -18,8 +18,9 @@ from ..models.language import LanguageModel
 from ..models.locator import Locator
 from ..models.ngram import NGram
 from ..text.residues import curve, kept_primes
-from ..text.splits import FAR_LENGTH, Range
+from ..text.splits import splits, unseen
 from ..tokens import Tokenizer, WordTokens
+from ..tokens.tokenizer import TRAINED_TO
 from ..training.config import changed
 from ..training.kept import trained
 from ..training.recipes import recipe
@@ -109,14 +110,16 @@ def run(settings: dict[str, Any]) -> dict[str, Any]:
         for scale in settings["scales"]:
             prompts = draw(
                 tokenizer,
-                _unseen(scale),
+                unseen(scale, splits(TRAINED_TO).train),
                 number=settings["prompts"],
                 length=settings["prompt_tokens"],
                 following=settings["following_tokens"],
                 seed=settings["seed"],
             )
             made = continued(model, prompts, settings["following_tokens"])
-            right, nats = accuracies(made.predicted, made.true), nats_per_word(model, prompts)
+            right = accuracies(made.predicted, made.true)
+            cost, words = nats_and_words(model, prompts)
+            nats = cost / words
             marks.append(
                 {
                     "model": name,
@@ -142,11 +145,6 @@ def _models(settings: dict[str, Any]) -> Iterator[tuple[str, LanguageModel, Toke
         model, tokenizer = files.load(folder / "model")
         yield name, model.to(device), tokenizer
     yield "locator", Locator(words), words
-
-
-def _unseen(scale: int) -> Range:
-    """Integers near a scale that nothing was trained on: the end of a validation range, or far."""
-    return (scale - FAR_LENGTH, scale) if scale <= 10**11 else (scale, scale + FAR_LENGTH + 1)
 
 
 def _error(values: NDArray[np.float64]) -> float:

@@ -6,9 +6,11 @@ integers far beyond n. The paper writes its chunks as 10^10 words each, the firs
 one: chunk k is (k n/10, (k+1) n/10], and the first begins at 2.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import InputError
+from .sieve import check_range
 
 Range = tuple[int, int]  # half-open: lo ≤ i < hi
 
@@ -43,3 +45,16 @@ def splits(n: int) -> Splits:
 def far_window(power: int) -> Range:
     """The paper's test window [10^power, 10^power + 10^6], both ends included."""
     return 10**power, 10**power + FAR_LENGTH + 1
+
+
+def unseen(at: int, trained: Sequence[Range]) -> Range:
+    """A million integers that were not trained on: those from `at` on, or else those before it.
+
+    >>> unseen(10**13, splits(10**11).train) == far_window(13)
+    True
+    """
+    for lo, hi in (at, at + FAR_LENGTH + 1), (at - FAR_LENGTH, at):
+        if lo >= 2 and not any(lo < end and begin < hi for begin, end in trained):
+            check_range(lo, hi)
+            return lo, hi
+    raise InputError(f"the integers around {at} were trained on: take others, such as 1e13")

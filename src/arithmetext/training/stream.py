@@ -35,7 +35,8 @@ T = TypeVar("T")
 FORGOTTEN = 80
 
 THREADS = 2  # one makes two million tokens a second; more would be in the way of the training
-TRAIN, VALIDATION = 0, 1  # the purposes of streams
+# The purposes of random numbers; no two share any, whatever the seed.
+TRAIN, VALIDATION, GENERATION, TEST, MASKING = range(5)
 
 CHOSEN = 0.15  # of the positions are to be predicted in masked modelling; of these
 MASKED = 0.75  # show the mask token,
