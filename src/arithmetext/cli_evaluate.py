@@ -198,8 +198,8 @@ def _show(report: dict[str, Any], window: dict[str, Any]) -> None:
     _line("of the others", aligned["accuracy_of_others"])
     _line("of all, words at own shifts", aligned["realigned_accuracy"])
     shifts = sorted(aligned["last_shifts"].items(), key=lambda item: (-item[1], abs(int(item[0]))))
-    listed = ", ".join(f"{int(shift):+d} in {count}" for shift, count in shifts[:8])
-    print(f"  words ahead of the truth at the end: {listed}")
+    listed = ", ".join(f"{_signed(int(shift))} in {count}" for shift, count in shifts[:8])
+    print(f"  words ahead of the truth (−: behind) at the end: {listed}")
     if "context" in window:
         _show_likelihoods(report, window)
     print("\n--json has more: all words, the confusion matrix, accuracy by length, each prompt")
@@ -281,6 +281,10 @@ def _estimates(row: dict[str, Any], columns: Sequence[str]) -> str:
 
 def _beta(beta: Any) -> str:
     return "∞" if beta in ("inf", inf) else f"{beta:g}"
+
+
+def _signed(shift: int) -> str:
+    return f"{shift:+d}" if shift else "none"
 
 
 def _shares(counts: dict[str, int]) -> str:

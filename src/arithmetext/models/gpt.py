@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from functools import partial
 from itertools import repeat
 from typing import Any, Literal, NamedTuple
 
@@ -228,9 +229,9 @@ class Window:
         self.model, self.forget = model, forget
         self.ids = prompts[:, -model.config.context :]
         self._past: Past | None = None
+        self._read_one: Callable[[Tensor], Tensor] | None = None
         self._known = 0  # tokens of the window that the past holds
         self._logs: Tensor | None = None
-        self._one = _recorded(self._read_one) if self.ids.is_cuda else self._read_one
 
     @torch.no_grad()
     def log_probabilities(self) -> Tensor:
@@ -238,16 +239,12 @@ class Window:
             length = self.ids.shape[1]
             if self._past is not None:
                 self._past.place.fill_(length - 1)
-            if self._known and self._known == length - 1:
-                logits, self._known = self._one(self.ids[:, -1:]), length
+            if self._read_one is not None and self._known == length - 1:
+                logits, self._known = self._read_one(self.ids[:, -1:]), length
             else:
                 logits = self._read_all()
             self._logs = logits[:, 0].float().log_softmax(-1)
         return self._logs
-
-    def _read_one(self, tokens: Tensor) -> Tensor:
-        logits: Tensor = self.model(tokens, past=self._past)
-        return logits
 
     def _read_all(self) -> Tensor:
         length = self.ids.shape[1]
@@ -255,6 +252,10 @@ class Window:
         keep = length < self.model.config.context or self.forget > 1
         if keep and self._past is None:
             self._past = Past(self.model, len(self.ids))
+            # Not a method of this: a window that refers to itself would keep its room, and a card
+            # cannot record while the records of windows that are no more are thrown away.
+            one = partial(self.model, past=self._past)
+            self._read_one = _recorded(one) if self.ids.is_cuda else one
         self._known = length if keep else 0
         last = torch.full_like(self.ids[:, :1], length - 1)
         logits: Tensor = self.model(self.ids, last, self._past if keep else None)
@@ -268,7 +269,10 @@ class Window:
 
 
 def _recorded(work: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    """The same work on a card, recorded when it is first done: then it starts without delay."""
+    """The same work on a card, recorded when it is first done: then it starts without delay.
+
+    Hooks run while it is recorded, and not again.
+    """
     graph = torch.cuda.CUDAGraph()
     tensors: list[Tensor] = []
 
