@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 
 from arithmetext.errors import InputError
-from arithmetext.evaluation.generation import continued
+from arithmetext.evaluation.generation import LONGEST, continued, next_words
 from arithmetext.evaluation.prompts import BATCH, Prompts, before, draw
 from arithmetext.evaluation.scoring import nats_and_words
 from arithmetext.evaluation.words import accuracies
 from arithmetext.models.gpt import GPT, GPTConfig
 from arithmetext.models.hmm import HMM, HMMConfig
+from arithmetext.models.locator import Locator
 from arithmetext.models.oracle import Oracle
 from arithmetext.text.sieve import words
 from arithmetext.tokens import BPE, Tokenizer, WordTokens
@@ -168,3 +169,20 @@ def test_nats_are_those_of_the_model(kind: str) -> None:
         logs = model(prompts.ids[:, :-1]).log_softmax(-1)
     each = -logs.gather(2, prompts.ids[:, 1:, None])[:, -20:, 0].sum(1)
     assert nats_and_words(model, prompts)[0] == pytest.approx(each.numpy(), rel=1e-4)
+
+
+def test_as_many_words_as_are_asked_for() -> None:
+    """Though a token may hold several, and the first may be begun."""
+    tokenizer = BPE.train(256)
+    for count in range(1, 9):
+        prompt = before(tokenizer, 10**9 + count, length=300)
+        said = next_words(Locator(tokenizer), prompt, count, beta=math.inf, seed=0)
+        assert np.array_equal(said, prompt.true_words([count])[0])
+
+
+def test_words_that_never_end_are_given_up() -> None:
+    tokenizer = WordTokens.commonest(64)
+    prompt = before(tokenizer, 10**9, length=30)
+    ones = Recited(torch.full((1, 300), 2), 64)
+    assert len(next_words(ones, prompt, 3, beta=math.inf, seed=0)) == 0
+    assert ones.place == 3 * LONGEST
