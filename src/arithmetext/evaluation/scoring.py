@@ -15,7 +15,7 @@ from ..progress import Advance, no_progress
 from ..tokens import Tokenizer
 from .prompts import Prompts
 
-TOKENS = 1 << 17  # that are scored together
+TOKENS = 1 << 15  # that are scored together
 
 
 class Scores(NamedTuple):
@@ -79,5 +79,6 @@ def _score(model: LanguageModel, ids: Tensor) -> Scores:
 
 
 def _of(logits: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-    chosen = logits.gather(-1, tokens[..., None])[..., 0].double()
-    return chosen - logits.double().logsumexp(-1), logits.argmax(-1) == tokens
+    logits = logits.float()
+    chosen = logits.gather(-1, tokens[..., None])[..., 0]
+    return (chosen - logits.logsumexp(-1)).double(), logits.argmax(-1) == tokens

@@ -17,12 +17,11 @@ a forward hook that returns a tensor replaces it.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import partial
-from itertools import repeat
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -97,9 +96,14 @@ class Block(nn.Module):
         self.narrow = nn.Linear(4 * config.width, config.width)
         self.residual_before, self.residual_between, self.residual_after = Hook(), Hook(), Hook()
 
-    def forward(self, x: Tensor, turns: Tensor | None, kept: "Kept | None") -> Tensor:
+    def forward(
+        self, x: Tensor, turns: Tensor | None, kept: "Kept | None", chosen: Tensor | None
+    ) -> Tensor:
+        """After the attention, positions go their own ways: those not `chosen` are left behind."""
         x = self.residual_before(x)
         x = self.residual_between(x + self.attention(self.attention_norm(x), turns, kept))
+        if chosen is not None:
+            x = x.gather(1, chosen[..., None].expand(-1, -1, x.shape[-1]))
         wide = gelu(self.widen(self.mlp_norm(x)))
         after: Tensor = self.residual_after(x + self.narrow(wide))
         return after
@@ -144,11 +148,9 @@ class GPT(nn.Module):
         if torch.is_autocast_enabled(x.device.type):  # half the traffic on the residual stream
             x = x.to(torch.get_autocast_dtype(x.device.type))
         turns = None if self.turns is None else self.turns[places]
-        kept: Iterable[Kept | None] = repeat(None) if past is None else past.layers()
-        for block, layer in zip(self.blocks, kept, strict=False):
-            x = block(x, turns, layer)
-        if chosen is not None:
-            x = x.gather(1, chosen[..., None].expand(-1, -1, x.shape[-1]))
+        kept: Sequence[Kept | None] = [None] * len(self.blocks) if past is None else past.layers()
+        for block, layer in zip(self.blocks, kept, strict=True):
+            x = block(x, turns, layer, chosen if block is self.blocks[-1] else None)
         x, weight = self.norm(x), self.tokens.weight
         if x.dtype == torch.bfloat16:  # two likely tokens are often equal in so few bits
             x, weight = x.float(), weight.float()
@@ -204,9 +206,9 @@ class Past:
         self.place = torch.zeros(1, dtype=torch.int64, device=like.device)
         self._places = torch.arange(config.context, device=like.device)
 
-    def layers(self) -> Iterator[Kept]:
+    def layers(self) -> Sequence[Kept]:
         seen = (self._places <= self.place)[None]
-        return (Kept(room, self.place, seen) for room in self.rooms)
+        return [Kept(room, self.place, seen) for room in self.rooms]
 
 
 class Window:
