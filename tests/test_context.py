@@ -71,6 +71,19 @@ def test_what_no_word_begins_with_is_impossible_to_ngrams() -> None:
     assert logs[1] == pytest.approx(math.log(1 / 3)) and math.isfinite(logs[2])
 
 
+def test_a_sequence_may_begin_inside_a_word() -> None:
+    """Its letters tell nothing then, but they are not impossible."""
+    tokens = WordTokens.commonest(16)
+    model = NGram(2, [(10**6, 10**6 + 5000)], [(10**6, 10**6 + 999)], tokens=tokens)
+    ids = draw(tokens, WINDOW, number=60, length=40, following=0).ids
+    inside = (ids[:, 0] < 3) & (ids[:, 0] > 0)
+    assert inside.sum() > 10
+    logs = score(model, ids).logs
+    assert np.isfinite(logs).all()
+    first = logs[inside.numpy(), 0]
+    assert first == pytest.approx(np.full(len(first), math.log(1 / 3)))
+
+
 def test_stretches_double_and_add_up(tokenizer: Tokenizer) -> None:
     prompts = draw(tokenizer, WINDOW, number=12, length=32, following=WORD)
     ids = prompts.prompts

@@ -202,6 +202,8 @@ def _show(report: dict[str, Any], window: dict[str, Any]) -> None:
     print(f"  words ahead of the truth (−: behind) at the end: {listed}")
     if "context" in window:
         _show_likelihoods(report, window)
+    else:
+        print("\nno likelihoods: it is told, or finds out, where it stands")
     print("\n--json has more: all words, the confusion matrix, accuracy by length, each prompt")
 
 

@@ -194,7 +194,10 @@ class NGram:
             last = row[ends[-LARGEST_ORDER:]]
             for rank in np.where(last >= FIRST, last - FIRST + 1, _OTHER).tolist():
                 places.contexts[i] = _after(places.contexts[i], _U(rank))
-            reading.spell(i, row[ends[-1] + 1 if len(ends) else 0 :].tolist())
+            if len(ends):
+                reading.spell(i, row[ends[-1] + 1 :].tolist())
+            elif len(row):  # it may begin inside a word
+                reading.lose(i)
         return reading
 
 

@@ -85,6 +85,10 @@ class WordReading:
                 self._begun[prompt] = _Spelling(*self._places.others(prompt))
             self._begun[prompt].append(letter)
 
+    def lose(self, prompt: int) -> None:
+        """Stand inside something that cannot be told."""
+        self._begun[prompt] = _Spelling(np.zeros(0, np.uint64), np.zeros(0))
+
 
 class _Spelling:
     """The words that agree with the letters spelled so far."""
