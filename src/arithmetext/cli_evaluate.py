@@ -37,9 +37,10 @@ def evaluate(
 ) -> None:
     """Measure a model on text it was not trained on.
 
-    Continuations word by word, likelihoods of the text and of what is made up, square-free runs; or
-    for a model of masked text the tokens it finds. Intervals are of 95 %. The window of a large GPT
-    is read once for each token: that takes a card.
+    Continuations word by word, likelihoods of the text and of what is made
+    up, square-free runs; or, for a model of masked text, the tokens it finds.
+    Intervals are of 95 %. For each token it generates, the whole window of a
+    GPT is read anew: where that is large, take a card.
     """
     from .evaluation import subjects
     from .evaluation.evaluate import SCORED
