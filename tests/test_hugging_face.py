@@ -489,3 +489,23 @@ def test_a_model_and_the_tokenizer_of_another(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=f"64 tokens does not go with a tokenizer of {size}"):
             save_pretrained(make(), WordTokens.commonest(size), tmp_path)
     assert not any(tmp_path.iterdir())
+
+
+def test_a_model_without_values_draws_none() -> None:
+    """It has shapes and takes no memory; torch is not made ready to compile for it."""
+    code = (
+        "import sys, torch\n"
+        "from arithmetext.models.gpt import GPT, GPTConfig\n"
+        "from arithmetext.models.hmm import HMM, HMMConfig\n"
+        "from arithmetext.models.unfilled import unfilled\n"
+        "with unfilled():\n"
+        "    shape = GPTConfig(layers=2, heads=2, positions='rotary')\n"
+        "    gpt = GPT(shape, vocabulary=9, causal=True)\n"
+        "    hmm = HMM(HMMConfig(states=8), vocabulary=9)\n"
+        "assert all(p.is_meta for model in (gpt, hmm) for p in model.parameters())\n"
+        "assert hmm.emission.shape == (8, 9) and gpt.tokens.weight.shape == (9, 128)\n"
+        "assert 'torch._dynamo' not in sys.modules\n"
+        "assert not GPT(shape, vocabulary=9, causal=True).norm.weight.is_meta\n"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stderr

@@ -8,7 +8,6 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-import torch
 from safetensors import torch as safetensors
 
 from ..errors import InputError
@@ -24,6 +23,7 @@ from .hugging_face import (
     read_tensors,
     save_pretrained,
 )
+from .unfilled import unfilled
 
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
 
@@ -71,7 +71,7 @@ def _load_hmm(folder: Path) -> HMM:
     tensors = read_tensors(folder / WEIGHTS)
     del settings["model_type"]
     try:
-        with torch.device("meta"):  # nothing is allocated before all is known to fit
+        with unfilled():
             model = HMM(HMMConfig(**settings), vocabulary=tensors["emission"].shape[1])
         model.load_state_dict(tensors, assign=True)
     except (KeyError, IndexError, TypeError, RuntimeError):

@@ -311,8 +311,8 @@ def initialise(module: nn.Module) -> None:
 
 def angles(context: int) -> Tensor:
     """Cosines and sines by which each pair of a head turns at each position: [context, 2, HEAD]."""
-    pairs = 1 / TURNS ** (torch.arange(0, HEAD, 2) / HEAD)
-    angle = torch.outer(torch.arange(context).float(), pairs).repeat(1, 2)
+    pairs = 1 / TURNS ** (torch.arange(0, HEAD, 2, device="cpu") / HEAD)
+    angle = torch.outer(torch.arange(context, device="cpu").float(), pairs).repeat(1, 2)
     return torch.stack([angle.cos(), angle.sin()], 1)
 
 

@@ -65,10 +65,11 @@ class HMM(nn.Module):
     def __init__(self, config: HMMConfig, *, vocabulary: int) -> None:
         super().__init__()
         self.config, self.vocabulary = config, vocabulary
-        self.initial = nn.Parameter(torch.randn(config.states))
+        states = config.states
+        self.initial = nn.Parameter(nn.init.normal_(torch.empty(states)))
         # Where each state leads to a few others from the start, the loss ends lower.
-        self.transition = nn.Parameter(5 * torch.randn(config.states, config.states))
-        self.emission = nn.Parameter(torch.randn(config.states, vocabulary))
+        self.transition = nn.Parameter(nn.init.normal_(torch.empty(states, states), std=5.0))
+        self.emission = nn.Parameter(nn.init.normal_(torch.empty(states, vocabulary)))
 
     def logarithms(self) -> tuple[Tensor, Tensor, Tensor]:
         """Of the initial, transition and emission probabilities."""

@@ -27,6 +27,7 @@ from ..errors import InputError
 from ..files import make_folder, whole_file, write_whole
 from ..tokens.tokenizer import Tokenizer
 from .gpt import GPT, HEAD, TURNS, GPTConfig, angles
+from .unfilled import unfilled
 
 GELU = "gelu_pytorch_tanh"
 
@@ -225,8 +226,7 @@ def load_pretrained(folder: Path) -> GPT:
     tensors = read_tensors(path)
     if len(tensors) < config.layers:
         raise InputError(f"{path} has {len(tensors)} tensors, too few for {config.layers} layers")
-    # Nothing is allocated before all is known to fit.
-    with torch.device("meta"):
+    with unfilled():
         model = GPT(config, vocabulary=vocabulary, causal=causal)
     shapes = {name: shape for name, _, shape in architecture.views(model)}
     for name in [*shapes, *sorted(tensors)]:
