@@ -9,8 +9,8 @@ from torch import Tensor
 
 from arithmetext.evaluation import scoring
 from arithmetext.evaluation.context import WORD, by_context, next_words_right
-from arithmetext.evaluation.prompts import draw
-from arithmetext.evaluation.scoring import ends, score
+from arithmetext.evaluation.prompts import draw, ends
+from arithmetext.evaluation.scoring import score
 from arithmetext.models.gpt import GPT, GPTConfig
 from arithmetext.models.hmm import HMM, HMMConfig
 from arithmetext.models.language import LanguageModel

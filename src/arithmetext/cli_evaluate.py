@@ -64,7 +64,7 @@ def evaluate(
     if not as_json:
         print(f"{run}: {subject.kind}")
     for n in places:
-        if isinstance(subject.model, Oracle):  # which knows one scale
+        if isinstance(subject.model, Oracle) and subject.model.at != n:  # it knows one scale
             subject = subjects.subject(run, n)
         report["windows"].append(measure(subject, n, prompts=prompts, seed=seed))
         if not as_json:

@@ -1,1 +1,1 @@
-"""What models do with the text: they continue it."""
+"""How well any model does: what it makes of prompts, and of given text."""

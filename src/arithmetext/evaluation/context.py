@@ -9,8 +9,8 @@ from ..models.language import LanguageModel
 from ..progress import progress
 from .generation import generate
 from .intervals import Estimate, ratio, share
-from .prompts import Prompts
-from .scoring import ends, score
+from .prompts import Prompts, ends
+from .scoring import score
 
 WORD = 20  # tokens that end a word, nearly always: some words are spelled letter by letter
 

@@ -40,7 +40,7 @@ def continued(
 ) -> Continuations:
     """Continue all prompts by `count` tokens, a batch at a time.
 
-    When its window is full, a GPT forgets so many tokens (`models.gpt.Window`).
+    When its window is full, a GPT forgets so many tokens (`models.window.Window`).
     """
     with progress(f"generating, β = {beta:g}", len(prompts) * count, "tokens") as advance:
         parts = [

@@ -77,8 +77,7 @@ def separation(
     Each length has its own sequences. Sequence k of a control is a pure function of (seed, window,
     control, length, k). Unigrams are counted in the training ranges.
     """
-    if number < 1 or min(lengths, default=2) < 2:
-        raise InputError("give a number of 1 or more, and lengths of 2 tokens or more")
+    check(number, *lengths)
     frequencies = token_frequencies(tokenizer, train, seed)
     found = []
     total = number * len(lengths) * (1 + len(CONTROLS))
@@ -90,6 +89,12 @@ def separation(
                 ids = [places.made_up(control, k, frequencies) for k in range(number)]
                 found.append(Compared(length, control, true, per_token(model, ids, advance)))
     return found
+
+
+def check(number: int, *lengths: int) -> None:
+    """Refuse sequences of which nothing can be scored."""
+    if number < 1 or min(lengths, default=2) < 2:
+        raise InputError("give a number of 1 or more, and lengths of 2 tokens or more")
 
 
 # Sequences

@@ -52,8 +52,7 @@ class Prompts:
 
     def cut(self, length: int) -> "Prompts":
         """The same windows, with shorter prompts."""
-        spaces = np.array([token.count(" ") for token in self.tokenizer.vocabulary])
-        after = spaces[self.ids[:, length : self.length].numpy()].sum(1)
+        after = ends(self.tokenizer)[self.ids[:, length : self.length].numpy()].sum(1)
         return replace(self, length=length, places=self.places - after)
 
     def batches(self) -> Iterator[tuple[int, "Prompts"]]:
@@ -99,6 +98,11 @@ class Prompts:
 _NONE = np.zeros(0, np.uint64)
 
 
+def ends(tokenizer: Tokenizer) -> NDArray[np.int64]:
+    """How many words end in each token."""
+    return np.array([token.count(" ") for token in tokenizer.vocabulary])
+
+
 def draw(
     tokenizer: Tokenizer, window: Range, *, number: int, length: int, following: int, seed: int = 0
 ) -> Prompts:
@@ -122,14 +126,13 @@ def draw(
 
 def before(tokenizer: Tokenizer, n: int, *, length: int) -> Prompts:
     """The prompt that stands right before the word of n, or ends inside the one before it."""
-    stream_length = (FORGOTTEN + length) * max(token.count(" ") for token in tokenizer.vocabulary)
-    start = n - max(1, stream_length)
+    spaces = ends(tokenizer)
+    start = n - (FORGOTTEN + length) * max(1, int(spaces.max()))
     if start < 2:
         raise InputError(f"a prompt of {length} tokens does not fit before {n}: take a larger one")
     ids = tokenizer.encode(words(start, n + MARGIN, threads=1), threads=1).astype(np.int64)
     widths = np.array([len(token) for token in tokenizer.vocabulary])
     letters_before = len(spell(words(start, n, threads=1)))
     end = int(np.searchsorted(np.cumsum(widths[ids]), letters_before, side="right"))
-    done = tokenizer.text(ids[:end]).count(" ")
     prompt = torch.from_numpy(ids[None, end - length : end])
-    return Prompts(tokenizer, prompt, length, np.array([start + done]))
+    return Prompts(tokenizer, prompt, length, start + spaces[ids[None, :end]].sum(1))

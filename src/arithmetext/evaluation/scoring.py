@@ -12,8 +12,7 @@ from ..models.hmm import HMM
 from ..models.language import LanguageModel
 from ..models.oracle import Oracle
 from ..progress import Advance, no_progress
-from ..tokens import Tokenizer
-from .prompts import Prompts
+from .prompts import Prompts, ends
 
 TOKENS = 1 << 15  # that are scored together
 
@@ -57,11 +56,6 @@ def nats_and_words(
             reading.append(tokens)
         parts.append(nats.numpy())
     return np.concatenate(parts), ends(prompts.tokenizer)[prompts.following.numpy()].sum(1)
-
-
-def ends(tokenizer: Tokenizer) -> NDArray[np.int64]:
-    """How many words end in each token."""
-    return np.array([token.count(" ") for token in tokenizer.vocabulary])
 
 
 def _score(model: LanguageModel, ids: Tensor) -> Scores:

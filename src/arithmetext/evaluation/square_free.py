@@ -40,7 +40,7 @@ from ..tokens import Tokenizer
 from ..tokens.spelling import spell
 from ..training.stream import FORGOTTEN, Ids
 from ..trees import tree_of_word, unpack
-from .likelihood import Places, Values, auc, mean, paired, per_token, window
+from .likelihood import Places, Values, auc, check, mean, paired, per_token, window
 from .scoring import score
 
 RUNS = (2, 3, 4, 5, 6)
@@ -104,10 +104,9 @@ def runs(
 ) -> Runs:
     """The paper's test, with so many prompts of each kind.
 
-    Prompt k of a kind is a pure function of (seed, kind, length, k).
+    Prompt k of a kind is a pure function of (seed, window, kind, length, k).
     """
-    if number < 1 or length < 2:
-        raise InputError("give a number of 1 or more, and a length of 2 tokens or more")
+    check(number, length)
     frequencies = word_frequencies(train, seed)
     places = Places(tokenizer, window, length=length, seed=seed)
     with progress("square-free runs", number * (1 + len(RUNS)), "sequences") as advance:
@@ -179,10 +178,9 @@ def impossible(
 ) -> Stretches:
     """What stretches cost at so many places, after and with a context, `length` tokens in all.
 
-    The stretches of place k depend on (seed, length, k) only.
+    The stretches of place k depend on (seed, window, length, k) only.
     """
-    if number < 1 or length < 2:
-        raise InputError("give a number of 1 or more, and a length of 2 tokens or more")
+    check(number, length)
     pool = Pool(*word_frequencies(train, seed), seed)
     places = Places(tokenizer, window, length=length + _ROOM, seed=seed)
     border = places.stream.length // (FORGOTTEN + length + _ROOM + 1) * (FORGOTTEN + length)
