@@ -7,11 +7,15 @@ from typing import Any
 
 import pytest
 
-from arithmetext import report, studies
-from arithmetext.training import config, recipes
+from arithmetext import report, reproduction, studies
+from arithmetext.training import kept
 from conftest import Run
 
-_FEW = ["training.steps=4", "training.device_batch=2^10", "training.validation=2^10"]
+_FEW = ("steps=4", "batch=2^10", "device_batch=2^10", "validation=2^10", "interval=2")
+_TINY = [*(f"training.{change}" for change in _FEW), "model.context=64"]
+_GPT = ["tokens.kind=bpe", "model.layers=1", *_TINY]
+_HMM = ["hmm-paper-d64", *_TINY]
+_CONTINUING = {"prompts": 4, "tokens": 64, "forget": 16, "seed": 0}
 # What takes minutes at laptop scale, made to take seconds.
 SMALL: dict[str, dict[str, Any]] = {
     "baselines": {
@@ -22,13 +26,53 @@ SMALL: dict[str, dict[str, Any]] = {
         "following_tokens": 8,
         "ngram_words": 10**5,
         "trained": {
-            "HMM, one token": ["hmm-paper-d64", *_FEW, "training.batch=2^10"],
-            "HMM, sequences": ["hmm-laptop", "training.steps=4", "model.states=16"],
-            "GPT": ["ntp-laptop", "training.steps=4", "model.layers=1"],
+            "HMM, one token": _HMM,
+            "HMM, sequences": ["hmm-laptop", "model.states=16", *_TINY],
+            "GPT-2": ["ntp-laptop", *_GPT],
         },
     },
     "locator": {"lengths": [32, 64], "windows": 2},
+    "tokenization": {"model": ["ntp-laptop", *_GPT], "windows": 4, "farthest": 24},
+    "ntp_losses": {
+        "trained": {
+            size: ["ntp-laptop", f"tokens.size={size}", *_GPT] for size in ("64", "256", "1024")
+        }
+    },
+    "mlm_losses": {
+        "trained": {size: ["mlm-laptop", f"tokens.size={size}", *_GPT] for size in ("64", "256")}
+    },
+    "mlm_accuracy": {"model": ["mlm-laptop", "tokens.size=64", *_GPT], "windows": 4},
+    "accuracy_length": {"model": ["ntp-laptop", *_GPT], "continuing": _CONTINUING},
+    "accuracy_beta": {
+        "GPT-2": ["ntp-laptop", *_GPT],
+        "HMM": _HMM,
+        "betas": [0.1, 1.0, 3.3, "inf"],
+        "continuing": _CONTINUING,
+    },
+    "unigram_likelihood": {"model": ["ntp-laptop", *_GPT], "longest": 64, "sequences": 8},
+    "square_free_runs": {
+        "models": {"GPT-2": ["ntp-laptop", *_GPT], "HMM": _HMM},
+        "tokens": 64,
+        "sequences": 8,
+    },
+    **{
+        name: {
+            "models": {"GPT-2": ["ntp-laptop", *_GPT], "HMM": _HMM},
+            "continuing": _CONTINUING,
+        }
+        for name in ("precision_recall", "prime_positions", "confusion_matrix")
+    },
 }
+
+
+def recipes(value: Any) -> list[list[str]]:
+    """The recipes in the settings of a study, wherever they stand."""
+    if isinstance(value, list):
+        is_recipe = bool(value) and all(isinstance(item, str) for item in value[1:])
+        return [value] if is_recipe and isinstance(value[0], str) and "-" in value[0] else []
+    return (
+        [each for item in value.values() for each in recipes(item)] if type(value) is dict else []
+    )
 
 
 def test_the_page_holds_every_study_and_runs_them_once(
@@ -37,11 +81,14 @@ def test_the_page_holds_every_study_and_runs_them_once(
     for name, changes in SMALL.items():
         study = studies.all_studies()[name]
         small = study.settings("laptop") | changes
+        assert small.keys() == study.settings("laptop").keys()
         monkeypatch.setattr(study, "settings", lambda scale, small=small: small)
     for study in studies.all_studies().values():
-        result, kept = studies.perform(study, "laptop", tmp_path / "data")
-        assert not kept
-        assert studies.perform(study, "laptop", tmp_path / "data") == (result, True)
+        assert studies.kept(study, "laptop", tmp_path / "data") is None
+        result = studies.perform(study, "laptop", tmp_path / "data")
+        again = studies.kept(study, "laptop", tmp_path / "data")
+        assert again is not None
+        assert json.dumps(vars(again)) == json.dumps(vars(result))
     page = report.build(tmp_path).read_text()
     for name, study in studies.all_studies().items():
         assert f'<section id="{name}"' in page
@@ -60,8 +107,24 @@ def test_settings_of_every_scale_can_be_kept(scale: str) -> None:
 
 @pytest.mark.parametrize("scale", studies.SCALES)
 def test_what_is_to_be_trained_exists(scale: str) -> None:
-    for base, *changes in studies.all_studies()["baselines"].settings(scale)["trained"].values():
-        config.changed(recipes.recipe(base), changes)
+    found = [
+        recipe
+        for study in studies.all_studies().values()
+        for recipe in recipes(study.settings(scale))
+    ]
+    assert len(found) > 10
+    for recipe in found:
+        reproduction.config(recipe)
+
+
+def test_at_the_papers_size_the_models_are_the_papers() -> None:
+    d, tokens, positions = 768, 256, 1024
+    block = (3 * d * d + 3 * d) + (d * d + d) + (4 * d * d + 4 * d) + (4 * d * d + d) + 4 * d
+    for scale in ("gpu", "paper"):
+        counted = reproduction.parameters(reproduction.ntp(scale))
+        assert counted == (tokens + positions) * d + 12 * block + 2 * d
+    config = reproduction.config(reproduction.ntp("paper"))
+    assert (config.model.context, config.tokens.kind, config.tokens.size) == (1024, "bpe", 256)
 
 
 def test_reproduce_keeps_what_it_has_done(nt: Run, tmp_path: Path) -> None:
@@ -76,22 +139,87 @@ def test_reproduce_keeps_what_it_has_done(nt: Run, tmp_path: Path) -> None:
 
 def test_a_changed_setting_runs_again(tmp_path: Path, monkeypatch) -> None:
     study = studies.all_studies()["dictionary_growth"]
-    folder = tmp_path / "data"
-    _, kept = studies.perform(study, "laptop", folder)
-    assert not kept
+    studies.perform(study, "laptop", tmp_path)
+    assert studies.kept(study, "laptop", tmp_path) is not None
     smaller = study.settings("laptop") | {"counts_per_decade": 1}
     monkeypatch.setattr(study, "settings", lambda scale: smaller)
-    result, kept = studies.perform(study, "laptop", folder)
-    assert not kept
+    assert studies.kept(study, "laptop", tmp_path) is None
+    result = studies.perform(study, "laptop", tmp_path)
     assert result.settings == smaller
-    assert studies.perform(study, "laptop", folder) == (result, True)
+    assert studies.kept(study, "laptop", tmp_path) == result
+
+
+def test_what_makes_a_result_is_its_key_and_what_shows_it_is_not(tmp_path, monkeypatch) -> None:
+    study = studies.all_studies()["decided_sentences"]
+    monkeypatch.setattr(study, "settings", lambda scale: {"searched_to": 1000})
+    studies.perform(study, "laptop", tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(study, "caption", lambda data: "other words")
+        patch.setattr(study, "TITLE", "Another title")
+        assert studies.kept(study, "laptop", tmp_path) is not None
+    # A constant and a helper that `run` uses.
+    for name, other in (("COUNTED", ("10 1100",)), ("_gather", studies.perform)):
+        with monkeypatch.context() as patch:
+            patch.setattr(study, name, other)
+            assert studies.kept(study, "laptop", tmp_path) is None
+    assert studies.kept(study, "laptop", tmp_path) is not None
 
 
 def test_a_damaged_result_is_made_again(tmp_path: Path) -> None:
     study = studies.all_studies()["dictionary_growth"]
     (tmp_path / "dictionary_growth.json").write_text('{"study": "dict')
-    _, kept = studies.perform(study, "laptop", tmp_path)
-    assert not kept
+    assert studies.kept(study, "laptop", tmp_path) is None
+
+
+def test_one_that_fails_does_not_stop_the_others(tmp_path, monkeypatch, capsys) -> None:
+    import typer
+
+    from arithmetext.cli import reproduce
+
+    def run(settings: dict[str, Any]) -> dict[str, Any]:
+        raise RuntimeError("no such luck")
+
+    monkeypatch.setattr(studies.all_studies()["dictionary_growth"], "run", run)
+    with pytest.raises(typer.Exit) as exit:
+        reproduce("laptop", ["dictionary_growth", "dataset_splits"], tmp_path)
+    assert exit.value.exit_code == 1
+    said = capsys.readouterr()
+    assert "no such luck" in said.err
+    assert said.err.splitlines()[-1] == "failed: dictionary_growth; the others are kept"
+    assert re.search(r"\[2/2\] dataset_splits +0\.0 s", said.out)
+    assert (tmp_path / "laptop/index.html").exists()
+
+
+def test_the_time_left_goes_by_the_pace_of_what_is_done(monkeypatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(studies.time, "perf_counter", lambda: now[0])
+    short, long = (studies.all_studies()[name] for name in ("dictionary_growth", "accuracy_length"))
+    monkeypatch.setattr(short, "COST", {"laptop": 600})
+    monkeypatch.setattr(long, "COST", {"laptop": 1200})
+    clock = studies.Clock("laptop", [short, long])
+    assert clock.left() == "about 30 min left"
+    now[0] = 1200.0  # twice as long as it should have taken
+    clock.tick(short)
+    assert clock.left() == "about 39 min left"
+    clock.tick(long)
+    assert clock.left() == ""
+    assert studies.Clock("paper", [short]).left() == ""
+
+
+def test_a_record_outlives_the_weights(tmp_path, monkeypatch) -> None:
+    recipe = ["ntp-laptop", *_GPT, "seed=17"]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "one"))
+    known = reproduction.record(recipe)
+    assert [row["step"] for row in known["validation"]] == [2, 4]
+    assert known["tokens"] == 4 << 10
+    assert known["config"]["seed"] == 17
+    kept.put_records(tmp_path / "carried")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
+    monkeypatch.setattr(kept, "train", None)  # it would have to be called
+    with pytest.raises(TypeError):
+        reproduction.record(recipe)
+    kept.take_records(tmp_path / "carried")
+    assert reproduction.record(recipe) == known
 
 
 def test_a_result_of_another_version_is_left_out(tmp_path: Path, capsys) -> None:

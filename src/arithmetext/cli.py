@@ -4,6 +4,7 @@ import json
 import os
 import re
 import sys
+import traceback
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -291,19 +292,50 @@ def reproduce(
 ) -> None:
     """Make every figure and number of the paper, and one page that shows them."""
     from . import report, studies
-    from .files import make_folder
 
     if scale not in studies.SCALES:
         raise InputError(f"no scale {scale!r}; there are: {', '.join(studies.SCALES)}")
-    chosen = studies.pick(only or [])
-    folder = out / scale
+    failed = _perform(studies.pick(only or []), scale, out / scale)
+    print(f"The report is {report.build(out / scale)}")
+    if failed:
+        print(f"failed: {', '.join(failed)}; the others are kept", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+def _perform(chosen: dict[str, Any], scale: str, folder: Path) -> list[str]:
+    """Run what was not done before; the names of those that failed, which stop no others."""
+    from . import studies
+    from .files import make_folder
+    from .training import kept
+
     make_folder(folder / "data")
+    kept.take_records(folder / "runs")
+    done = {name: studies.kept(study, scale, folder / "data") for name, study in chosen.items()}
+    clock = studies.Clock(scale, [chosen[name] for name, result in done.items() if result is None])
+    failed = []
     width = max(map(len, chosen))
     for i, (name, study) in enumerate(chosen.items(), start=1):
-        print(f"[{i}/{len(chosen)}] {name:{width}}  ", end="", flush=True)
-        result, kept = studies.perform(study, scale, folder / "data")
-        print("kept from before" if kept else f"{result.seconds:.1f} s")
-    print(f"The report is {report.build(folder)}")
+        line = f"[{i:{len(str(len(chosen)))}}/{len(chosen)}] {name:{width}}  "
+        if done[name] is not None:
+            print(f"{line}kept from before")
+            continue
+        terminal = sys.stdout.isatty()
+        if terminal:
+            print(f"{line}{clock.left()}")
+        try:
+            seconds = f"{studies.perform(study, scale, folder / 'data').seconds:.1f} s"
+        except Exception:
+            traceback.print_exc()
+            failed.append(name)
+            seconds = "failed"
+        clock.tick(study)
+        kept.put_records(folder / "runs")
+        over = _LINE_UP if terminal else ""
+        print(f"{over}{line}{seconds:>8}  {clock.left()}".rstrip(), flush=True)
+    return failed
+
+
+_LINE_UP = "\x1b[1A\x1b[2K"  # write over the last line
 
 
 @app.command()
@@ -311,11 +343,17 @@ def report(
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", help="A folder with kept results.")
     ] = Path("reports/laptop"),
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the verdicts as Markdown, write nothing.")
+    ] = False,
 ) -> None:
     """Write the page of the report again, from kept results alone."""
     from . import report
 
-    print(f"The report is {report.build(folder)}")
+    if markdown:
+        print(report.summary(folder), end="")
+    else:
+        print(f"The report is {report.build(folder)}")
 
 
 def _tree_json(t: trees.Tree) -> dict[str, Any]:

@@ -253,3 +253,12 @@ def first_primes(count: int) -> list[int]:
 
 def _shown(word: str) -> str:
     return word if len(word) <= 40 else f"{word[:37]}..."
+
+
+def square_free(word: str) -> bool:
+    """Whether a word is that of integers without a square: 1010…10.
+
+    >>> square_free("1010"), square_free("110010")
+    (True, False)
+    """
+    return word == "10" * (len(word) // 2)

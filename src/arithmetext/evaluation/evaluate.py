@@ -88,15 +88,15 @@ def generation(model: LanguageModel | Oracle, prompts: Prompts, seed: int) -> di
     betas[math.inf] = slides.get("block", exact)
     return {
         "tokens": count,
-        "slides": {name: _quality(made) for name, made in slides.items()},
+        "slides": {name: quality(made) for name, made in slides.items()},
         "by_tokens": by_tokens(prompts, exact),
-        "betas": [{"beta": beta, **_quality(made)} for beta, made in betas.items()],
+        "betas": [{"beta": beta, **quality(made)} for beta, made in betas.items()],
         **_words(exact),
         "alignment": alignment(prompts, exact),
     }
 
 
-def _quality(made: Continuations) -> dict[str, Estimate | float]:
+def quality(made: Continuations) -> dict[str, Estimate | float]:
     """How well prompts were continued, in short."""
     distance = divergences(made.predicted, made.true)
     finite = np.isfinite(distance.proper)

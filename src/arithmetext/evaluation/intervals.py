@@ -1,7 +1,8 @@
 """Figures with their intervals of 95 %: the bootstrap over prompts."""
 
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from math import sqrt
+from math import hypot, sqrt
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -50,13 +51,70 @@ def share(hits: Any, among: Any = None) -> Estimate:
     chosen = np.asarray(hits, np.float64)
     if among is not None:
         chosen = chosen[np.asarray(among, bool)]
-    n = len(chosen)
+    return share_of(float(chosen.sum()), len(chosen))
+
+
+def share_of(some: float, n: int) -> Estimate:
+    """So many of n, with Wilson's score interval.
+
+    >>> print(said(share_of(0, 10)))
+    0.000 [0.000, 0.278]
+    """
     if not n:
         return NOTHING
-    p = float(chosen.mean())
+    p = some / n
     centre, width = p + Z**2 / (2 * n), Z * sqrt(p * (1 - p) / n + Z**2 / (4 * n**2))
     scale = 1 + Z**2 / n
     return Estimate(p, max(0.0, (centre - width) / scale), min(1.0, (centre + width) / scale))
+
+
+def difference(first: Estimate, second: Estimate) -> Estimate:
+    """That of two independent shares, with Newcombe's hybrid interval; no share counts as 0."""
+    if first.value is None or first.low is None or first.high is None:
+        return NOTHING
+    value, low, high = (0.0 if number is None else number for number in second)
+    middle = first.value - value
+    return Estimate(
+        middle,
+        middle - hypot(first.value - first.low, high - value),
+        middle + hypot(first.high - first.value, value - low),
+    )
+
+
+def bootstrap(statistic: Callable[..., Any], *samples: NDArray[np.float64]) -> Estimate:
+    """Any statistic of samples; each of them is drawn again on its own."""
+    if not all(len(sample) for sample in samples):
+        return NOTHING
+    random = np.random.default_rng(0)
+    drawn = [
+        statistic(*(random.choice(sample, len(sample)) for sample in samples))
+        for _ in range(RESAMPLES)
+    ]
+    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Estimate(float(statistic(*samples)), float(low), float(high))
+
+
+def meets(estimate: Estimate, least: float | None, greatest: float | None) -> bool:
+    """Whether the interval has anything in common with a range; what is not known has not."""
+    _, low, high = estimate
+    if low is None or high is None or least is None or greatest is None:
+        return False
+    return low <= greatest and high >= least
+
+
+def within(estimate: Estimate, least: float, greatest: float) -> bool:
+    """Whether the interval lies in a range."""
+    _, low, high = estimate
+    return low is not None and high is not None and least <= low and high <= greatest
+
+
+def said(estimate: Estimate | Mapping[str, float | None], digits: int = 3) -> str:
+    """In words; also one that has been plain data."""
+    known = estimate if isinstance(estimate, Estimate) else Estimate(**estimate)
+    if known.value is None:
+        return "not known"
+    value, low, high = (f"{number:.{digits}f}" for number in known)
+    return f"{value} [{low}, {high}]"
 
 
 @lru_cache(4)

@@ -4,6 +4,7 @@ A study holds no algorithm, only which numbers, which windows and which plot. It
 
     TITLE                  what the reader sees first
     PLACE                  where it stands in the report, in the paper's order
+    COST                   about how many seconds it takes at which scale, to tell the time left
     settings(scale)        everything the result depends on, as plain data
     run(settings)          the result, as plain data (what JSON can hold)
     plot(data)             a matplotlib figure
@@ -11,7 +12,8 @@ A study holds no algorithm, only which numbers, which windows and which plot. It
     table(data)            a header and rows: the numbers behind the figure
     verdicts(data)         the paper's claims, its numbers and ours
 
-Any module of this package is found and run by `nt reproduce`; nothing else needs to know it.
+Any module of this package is found and run by `nt reproduce`; nothing else needs to know it. One
+whose name begins with an underscore is no study but what several share.
 """
 
 import hashlib
@@ -23,6 +25,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import CodeType
 from typing import Any, Protocol, cast
 
 from matplotlib.figure import Figure
@@ -51,6 +54,7 @@ class Study(Protocol):
     __name__: str
     TITLE: str
     PLACE: int
+    COST: dict[str, int]
 
     def settings(self, scale: str) -> dict[str, Any]: ...
     def run(self, settings: dict[str, Any]) -> dict[str, Any]: ...
@@ -76,6 +80,7 @@ def all_studies() -> dict[str, Study]:
     modules = [
         cast(Study, importlib.import_module(f"{__name__}.{module.name}"))
         for module in pkgutil.iter_modules(__path__)
+        if not module.name.startswith("_")
     ]
     return {_name(study): study for study in sorted(modules, key=lambda study: study.PLACE)}
 
@@ -89,27 +94,50 @@ def pick(names: Sequence[str]) -> dict[str, Study]:
     return {name: study for name, study in studies.items() if not names or name in names}
 
 
-def perform(study: Study, scale: str, folder: Path) -> tuple[Result, bool]:
-    """The result of a study, from `folder` if it was done there before with these settings.
+def kept(study: Study, scale: str, folder: Path) -> Result | None:
+    """The result in `folder`, if it was made there before just as it would be made now.
 
-    The second value says whether it was. A result is kept under a key of the settings, the version
-    and the study's own source: a change in any of them runs it again.
+    It is known by a key of the settings, the version and the source of what makes it: a change in
+    any of them runs a study again, one of the picture or of the words about it does not.
     """
+    result = load(folder / f"{_name(study)}.json")
+    return result if result is not None and result.key == _key(study, scale) else None
+
+
+def perform(study: Study, scale: str, folder: Path) -> Result:
+    """Run a study and keep its result in `folder`."""
     settings = study.settings(scale)
-    source = inspect.getsource(cast(Any, study))
-    key = hashlib.sha256(
-        json.dumps([settings, __version__, source], sort_keys=True).encode()
-    ).hexdigest()[:16]
-    path = folder / f"{_name(study)}.json"
-    kept = load(path)
-    if kept is not None and kept.key == key:
-        return kept, True
     start = time.perf_counter()
     data = study.run(settings)
-    result = Result(_name(study), key, settings, time.perf_counter() - start, data)
+    seconds = time.perf_counter() - start
+    result = Result(_name(study), _key(study, scale), settings, seconds, data)
     make_folder(folder)
-    write_whole(path, json.dumps(vars(result), indent=1))
-    return result, False
+    write_whole(folder / f"{_name(study)}.json", json.dumps(vars(result), indent=1))
+    return result
+
+
+class Clock:
+    """How long studies still take: what they usually do, at the pace of those that are done."""
+
+    def __init__(self, scale: str, due: Sequence[Study]) -> None:
+        self._cost = {_name(study): study.COST.get(scale, 0) for study in due}
+        self._spent = 0
+        self._began = time.perf_counter()
+
+    def tick(self, study: Study) -> None:
+        """A study is done."""
+        self._spent += self._cost.pop(_name(study))
+
+    def left(self) -> str:
+        """In words; nothing where it cannot be told, or when all are done."""
+        seconds = time.perf_counter() - self._began
+        # The first few say little of the pace: they count as if some had been on time before.
+        pace = (seconds + _PATIENCE) / (self._spent + _PATIENCE)
+        left = pace * sum(self._cost.values())
+        return f"about {max(1, round(left / 60))} min left" if left else ""
+
+
+_PATIENCE = 30
 
 
 def load(path: Path) -> Result | None:
@@ -118,6 +146,36 @@ def load(path: Path) -> Result | None:
         return Result(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
+
+
+def _key(study: Study, scale: str) -> str:
+    about = json.dumps([study.settings(scale), __version__, _source(study)], sort_keys=True)
+    return hashlib.sha256(about.encode()).hexdigest()[:16]
+
+
+def _source(study: Study) -> dict[str, str]:
+    """What `run` and all of the module that it uses look like."""
+    found: dict[str, str] = {}
+    names = ["run"]
+    while names:
+        name = names.pop()
+        value = getattr(study, name, None)
+        if name in found or inspect.ismodule(value):
+            continue
+        if inspect.isfunction(value) and value.__module__ == study.__name__:
+            found[name] = inspect.getsource(value)
+            names += _names(value.__code__)
+        elif inspect.isclass(value) and value.__module__ == study.__name__:
+            found[name] = inspect.getsource(value)
+        elif value is not None and not callable(value):
+            found[name] = repr(value)
+    return found
+
+
+def _names(code: CodeType) -> list[str]:
+    """The names that a function, and those defined inside it, looks up outside."""
+    inner = [const for const in code.co_consts if isinstance(const, CodeType)]
+    return [*code.co_names, *(name for part in inner for name in _names(part))]
 
 
 def _name(study: Study) -> str:

@@ -12,6 +12,7 @@ from . import Verdict
 
 TITLE = "Growth of the dictionary"
 PLACE = 10
+COST = {"laptop": 1, "gpu": 1}
 
 
 def settings(scale: str) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from ..text.sieve import words
 from . import Verdict
 
 TITLE = "How many words tell where they stand"
-PLACE = 160
+PLACE = 210
+COST = {"laptop": 25, "gpu": 300}
 
 _LINES = ("-", "--", "-.", ":")
 _COLOURS = ("#1b9e77", "#d95f02", "#4a46a8", "#444444")
@@ -22,8 +23,8 @@ _COLOURS = ("#1b9e77", "#d95f02", "#4a46a8", "#444444")
 def settings(scale: str) -> dict[str, Any]:
     return {
         "scales": [10**9, 10**11, 10**13, 10**15],
-        "lengths": [12, 16, 20, 24, 32, 48, 64, 128],
-        "windows": 10 if scale == "laptop" else 25,
+        "lengths": [12, 16, 24, 32, 48, 64, 128],
+        "windows": 5 if scale == "laptop" else 25,
         "efforts": 1 if scale == "laptop" else len(EFFORTS),
         "seed": 0,
     }

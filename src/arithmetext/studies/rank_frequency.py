@@ -15,6 +15,7 @@ from . import Verdict
 
 TITLE = "Rank and frequency"
 PLACE = 30
+COST = {"laptop": 3, "gpu": 30}
 
 LISTED = 20
 

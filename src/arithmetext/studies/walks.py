@@ -12,6 +12,7 @@ from . import Verdict
 
 TITLE = "Walks of single words"
 PLACE = 40
+COST = {"laptop": 3, "gpu": 10}
 
 
 def settings(scale: str) -> dict[str, Any]:
@@ -96,7 +97,7 @@ def verdicts(data: dict[str, Any]) -> list[Verdict]:
                 f" {min(after):.2f}–{max(after):.2f} ({superdiffusive} of {len(bends)} words above"
                 f" 1.2; n = {short(data['count'])})",
                 agrees=crosses,
-                why="" if crosses else "the density hardly drifts here; see docs/log.md",
+                why="" if crosses else "the density hardly drifts here",
             )
         )
     return found

@@ -5,19 +5,103 @@ A change of the code that makes another model of the same configuration needs an
 
 import hashlib
 import json
+import shutil
+from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import pairwise
+from math import fsum, sqrt
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 from .. import __version__
-from ..files import cache_folder
+from ..files import cache_folder, make_folder, write_whole
+from . import monitor
 from .config import Config
 from .loop import train
+
+_RECORD = "record.json"
+_asked: set[str] = set()  # the runs that were asked for
 
 
 def trained(config: Config) -> Path:
     """The folder of a finished run with this configuration; one that was killed goes on."""
-    about = json.dumps([__version__, asdict(config)], sort_keys=True)
-    folder = cache_folder() / "runs" / hashlib.sha256(about.encode()).hexdigest()[:16]
+    folder = _folder(config)
     if not (folder / "model" / "config.json").exists():  # the last that a run writes
         train(config, folder, resume=True)
+    _write_record(folder)
     return folder
+
+
+def record(config: Config) -> dict[str, Any]:
+    """What is to be known of a run without its weights, which are too large to be carried about.
+
+    Its `config` and `environment`, how long it took, `training` losses by step, and `validation`.
+    """
+    path = _folder(config) / _RECORD
+    if not path.exists():
+        trained(config)
+    known: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return known
+
+
+def put_records(folder: Path) -> None:
+    """Put the records of all runs that were asked for into a folder."""
+    for key in sorted(_asked):
+        source = _runs() / key / _RECORD
+        if source.exists():
+            make_folder(folder)
+            shutil.copyfile(source, folder / f"{key}.json")
+
+
+def take_records(folder: Path) -> None:
+    """Know the runs whose records are in a folder."""
+    for source in folder.glob("*.json"):
+        target = _runs() / source.stem / _RECORD
+        if not target.exists():
+            make_folder(target.parent)
+            write_whole(target, source.read_text(encoding="utf-8"))
+
+
+def _runs() -> Path:
+    return cache_folder() / "runs"
+
+
+def _folder(config: Config) -> Path:
+    about = json.dumps([__version__, asdict(config)], sort_keys=True)
+    key = hashlib.sha256(about.encode()).hexdigest()[:16]
+    _asked.add(key)
+    return _runs() / key
+
+
+def _write_record(folder: Path) -> None:
+    if (folder / _RECORD).exists():
+        return
+    known = {
+        name: json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+        for name in ("config", "environment")
+    }
+    rows = monitor.read(folder / "metrics.jsonl")
+    steps = [row for row in rows if "loss" in row]
+    about = known | {
+        "seconds": steps[-1]["seconds"],
+        "tokens": steps[-1]["tokens"],
+        "tokens_per_second": median(row["tokens_per_second"] for row in steps),
+        "training": thinned([row["loss"] for row in steps]),
+        "validation": [row for row in rows if "validation_loss" in row],
+    }
+    write_whole(folder / _RECORD, json.dumps(about))
+
+
+def thinned(values: Sequence[float], points: int = 250) -> list[tuple[float, float]]:
+    """A curve over steps 1, 2, … for a logarithmic axis: steps, and means over stretches there.
+
+    >>> thinned([5.0, 4.0, 3.0, 2.0], points=2)
+    [(1.0, 5.0), (2.8..., 3.0)]
+    """
+    count = len(values)
+    borders = sorted({round((count + 1) ** (k / points)) for k in range(points + 1)})
+    return [
+        (sqrt(lo * (hi - 1)), fsum(values[lo - 1 : hi - 1]) / (hi - lo))
+        for lo, hi in pairwise(borders)
+    ]

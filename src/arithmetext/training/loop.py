@@ -302,13 +302,18 @@ def fast_attention(here: World) -> AbstractContextManager[Any]:
     return sdpa_kernel(order, set_priority=True)
 
 
+def _title(config: Config) -> str:
+    kind = "HMM" if isinstance(config.model, HMMConfig) else "GPT"
+    return f"{kind}, {config.task}, D = {config.tokens.size}"
+
+
 def _train(run: Run, share: Share, state: State, folder: Path, *, tensorboard: bool) -> None:
     """Train to the end; `state` moves along."""
     training, here = run.config.training, run.here
     monitor = None
     if here.first:
         monitor = Monitor(
-            folder, folder.name, step=state.step, steps=training.steps, board=tensorboard
+            folder, _title(run.config), step=state.step, steps=training.steps, board=tensorboard
         )
     parts = share.parts(state.step)
     began = time.perf_counter() - state.seconds

@@ -1,0 +1,20 @@
+"""Verdicts for a README."""
+
+import re
+from collections.abc import Sequence
+
+from ..studies import Verdict
+
+
+def verdict_table(verdicts: Sequence[Verdict]) -> str:
+    """A table in Markdown: claim, paper, here, verdict."""
+    rows = [["claim", "paper", "here", "verdict"], ["---"] * 4]
+    for verdict in verdicts:
+        cells = map(_plain, (verdict.claim, verdict.paper, verdict.ours))
+        rows.append([*cells, "✓ agrees" if verdict.agrees else "≠ differs"])
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _plain(text: str) -> str:
+    """Text that Markdown shows as it is, on one line."""
+    return re.sub(r"([\\`*_|<~$])", r"\\\1", " ".join(text.split()))

@@ -1,0 +1,284 @@
+"""The page that people read: whole, self-contained, the same every time, and true to the data."""
+
+import csv
+import io
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from matplotlib.figure import Figure
+
+from arithmetext import InputError, report, studies
+
+SMALL: dict[str, dict[str, Any]] = {
+    "walks": {"count": 10**5},
+    "decided_sentences": {"searched_to": 10**5},
+    "dictionary_growth": {},
+}
+ODD = "<b>5 | \"6\" & '7' %20</b>"
+VOID = {"meta", "link", "input"}
+
+
+class Page(HTMLParser):
+    """What there is in a page; an end tag that closes something else is refused."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.words: list[str] = []
+        self.open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert len(dict(attrs)) == len(attrs), f"an attribute of {tag} is there twice"
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.words.append(data)
+
+    def all(self, name: str) -> list[str]:
+        """The values of an attribute, in the order of the page."""
+        return [attributes[name] for _, attributes in self.elements if name in attributes]
+
+    def count(self, tag: str) -> int:
+        return sum(found == tag for found, _ in self.elements)
+
+    @property
+    def text(self) -> str:
+        return " ".join("".join(self.words).split())
+
+
+def read(folder: Path) -> Page:
+    return Page(report.build(folder).read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Real studies, small."""
+    folder = tmp_path_factory.mktemp("report")
+    (folder / "data").mkdir()
+    for name, changes in SMALL.items():
+        study = studies.all_studies()[name]
+        settings = study.settings("laptop") | changes
+        keep(folder, name, settings=settings, data=study.run(settings))
+    report.build(folder)
+    return folder
+
+
+def linked(page: Page) -> list[list[str]]:
+    """The rows of the only CSV that a page holds."""
+    [address] = [h for h in page.all("href") if h.startswith("data:text/csv")]
+    return list(csv.reader(io.StringIO(unquote(address.partition(",")[2]))))
+
+
+def keep(folder: Path, name: str, **parts: Any) -> None:
+    """A result as `perform` writes it."""
+    result = {"study": name, "key": "", "settings": {}, "seconds": 30.0, "data": {}} | parts
+    (folder / "data").mkdir(exist_ok=True)
+    (folder / f"data/{name}.json").write_text(json.dumps(result))
+
+
+@pytest.fixture
+def page(folder: Path) -> Page:
+    return Page((folder / "index.html").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A study to be changed at will, the only one there is, with a result."""
+
+    def plot(data: dict[str, Any]) -> Figure:
+        figure = Figure()
+        figure.subplots().set_title("x < y & z")
+        return figure
+
+    study = SimpleNamespace(
+        TITLE=f"Title {ODD}",
+        settings=lambda scale: {"scale": scale},
+        plot=plot,
+        caption=lambda data: f"Caption {ODD}",
+        table=lambda data: ([f"Header {ODD}", "n"], [[f"Cell {ODD}", 1]]),
+        verdicts=lambda data: [
+            studies.Verdict(
+                claim=f"Claim {ODD}",
+                paper=f"Paper {ODD}",
+                ours=f"Ours {ODD}",
+                agrees=False,
+                why=f"Why {ODD}",
+            )
+        ],
+        folder=tmp_path,
+    )
+    monkeypatch.setattr(studies, "all_studies", lambda: {"made_up": study})
+    keep(tmp_path, "made_up", settings={"scale": "gpu"})
+    return study
+
+
+def test_ids_are_unique_and_every_reference_has_one(page: Page) -> None:
+    ids = page.all("id")
+    assert len(ids) == len(set(ids))
+    referred = [i for name in ("aria-labelledby", "aria-describedby") for i in page.all(name)]
+    referred += [h[1:] for h in page.all("href") + page.all("xlink:href") if h.startswith("#")]
+    values = (value for _, attributes in page.elements for value in attributes.values())
+    referred += [found for value in values for found in re.findall(r"url\(#([^)]+)\)", value)]
+    assert len(referred) > 20
+    assert set(referred) <= set(ids)
+
+
+def test_nothing_is_fetched(folder: Path, page: Page) -> None:
+    text = (folder / "index.html").read_text(encoding="utf-8")
+    assert set(re.findall(r"\w+://[\w./]*", text)) == {
+        "http://www.w3.org/2000/svg",
+        "http://www.w3.org/1999/xlink",
+    }
+    for address in page.all("href") + page.all("xlink:href") + page.all("src"):
+        assert address.startswith(("#", "data:"))
+    assert "@import" not in text
+    assert "<script" not in text
+
+
+def test_studies_come_in_the_order_of_the_paper(page: Page) -> None:
+    order = [name for name in studies.all_studies() if name in SMALL]
+    assert [a["id"] for tag, a in page.elements if tag == "section"] == order
+    contents = page.text[page.text.index("Figures ") :]
+    titles = [studies.all_studies()[name].TITLE for name in order]
+    assert contents.startswith(f"Figures {' '.join(titles)}")
+    assert re.findall(r"Figure (\d+)\.", page.text) == ["1", "2", "3"]
+
+
+def test_pictures_are_named_and_described(page: Page) -> None:
+    pictures = [attributes for _, attributes in page.elements if attributes.get("role") == "img"]
+    assert [p["aria-labelledby"] for p in pictures] == [
+        f"{name}-title" for name in studies.all_studies() if name in SMALL
+    ]
+    assert page.count("svg") == page.count("figcaption") == page.count("caption") == len(SMALL)
+
+
+def test_verdicts_are_counted(folder: Path, page: Page) -> None:
+    kinds = [a["class"] for tag, a in page.elements if tag == "tr" and "class" in a]
+    agree, differ = kinds.count("agrees"), kinds.count("differs")
+    assert agree and differ
+    counted = f"{agree + differ} claims: {agree} agree, {differ} differ"
+    assert re.search(rf"{counted}s?\. The studies", page.text)
+    assert page.text.count("✓ agrees") == agree
+    assert page.text.count("≠ differs") == differ
+    summary = report.summary(folder)
+    assert summary.startswith(counted)
+    assert summary.count("| ✓ agrees |\n") == agree
+    assert summary.count("| ≠ differs |\n") == differ
+
+
+def test_times_are_added_up(page: Page) -> None:
+    assert "took 1 min 30 s together" in page.text
+    assert page.text.count("took 30.0 s") == len(SMALL)
+
+
+def test_settings_of_their_own_are_told(page: Page) -> None:
+    assert "ran at laptop or gpu or paper scale (but with settings of their own:" in page.text
+
+
+def test_the_same_data_give_the_same_bytes(folder: Path, tmp_path: Path) -> None:
+    for path in (folder / "data").glob("*.json"):
+        keep(tmp_path, path.stem, **json.loads(path.read_text()))
+    report.build(tmp_path)
+    written = [path.relative_to(folder) for path in folder.rglob("*.*")]
+    assert len(written) == 3 * len(SMALL) + 1
+    for path in written:
+        assert (tmp_path / path).read_bytes() == (folder / path).read_bytes()
+
+
+def test_the_csv_in_the_page_is_that_beside_it(folder: Path, page: Page) -> None:
+    links = {a["download"]: a["href"] for _, a in page.elements if "download" in a}
+    assert len(links) == len(SMALL)
+    for name, address in links.items():
+        kind, _, content = address.partition(",")
+        assert kind == "data:text/csv;charset=utf-8"
+        assert unquote(content) == (folder / "data" / name).read_text(encoding="utf-8")
+
+
+def test_everything_is_escaped(made_up: SimpleNamespace) -> None:
+    keep(made_up.folder, "made_up", settings={f"Key {ODD}": [f"First {ODD}", f"Second {ODD}"]})
+    page = read(made_up.folder)
+    settings = ("Key", "First", "Second")
+    for part in ("Title", "Caption", "Header", "Cell", "Claim", "Paper", "Ours", "Why", *settings):
+        assert f"{part} {ODD}" in page.text
+    assert linked(page) == [[f"Header {ODD}", "n"], [f"Cell {ODD}", "1"]]
+
+
+def test_the_summary_is_a_table_whatever_is_claimed(made_up: SimpleNamespace) -> None:
+    _, _, head, _, row = report.summary(made_up.folder).splitlines()
+    assert len(re.split(r"(?<!\\)\|", row)) == len(head.split("|"))
+
+
+def test_settings_are_for_people(made_up: SimpleNamespace) -> None:
+    settings = {
+        "trained_models": {"GPT": ["ntp-laptop", "training.steps=4"], "HMM": ["hmm-paper"]},
+        "at": [10**13, 16_777_216],
+        "exact": True,
+        "share": 0.25,
+        "shift": -1,
+        "limit": None,
+    }
+    keep(made_up.folder, "made_up", settings=settings)
+    page = read(made_up.folder)
+    for shown in ("trained models", "ntp-laptop, training.steps=4", "1e13, 16,777,216"):
+        assert shown in page.text
+    assert page.count("dl") == 2
+    assert page.count("dt") == page.count("dd") == 8
+    assert not re.search(r"\['|\{'|True|None", page.text)
+
+
+def test_a_study_may_claim_nothing_and_count_nothing(made_up: SimpleNamespace) -> None:
+    made_up.verdicts = lambda data: []
+    made_up.table = lambda data: (["n"], [])
+    page = read(made_up.folder)
+    assert "0 claims: 0 agree, 0 differ. The studies ran at gpu scale" in page.text
+    assert page.count("table") == 0
+    assert page.all("download") == []
+    assert (made_up.folder / "data/made_up.csv").read_text() == "n\n"
+
+
+def test_long_tables_are_cut_and_say_so(made_up: SimpleNamespace) -> None:
+    made_up.table = lambda data: (["n", "share"], [[n, None] for n in range(1234)])
+    made_up.verdicts = lambda data: []
+    page = read(made_up.folder)
+    assert "the first 200 of 1,234 rows; the CSV has all 1,234" in page.text
+    assert page.count("tr") == 201
+    assert len(linked(page)) == 1235
+
+
+@pytest.mark.parametrize("damaged", ['{"study": "made', '{"study": "made_up"}', "[]"])
+def test_a_damaged_result_is_left_out(
+    made_up: SimpleNamespace, damaged: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (made_up.folder / "data/made_up.json").write_text(damaged)
+    with pytest.raises(InputError, match="no results"):
+        report.build(made_up.folder)
+    assert re.fullmatch(r"left out: .*made_up\.json does not fit .*\n", capsys.readouterr().err)
+    assert not (made_up.folder / "index.html").exists()
+
+
+def test_a_result_that_does_not_fit_leaves_the_others(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in (folder / "data").glob("*.json"):
+        keep(tmp_path, path.stem, **json.loads(path.read_text()))
+    keep(tmp_path, "walks", data={"count": 5})
+    page = read(tmp_path)
+    assert page.count("section") == len(SMALL) - 1
+    assert "walks" not in page.all("id")
+    assert capsys.readouterr().err.count("left out") == 1
+    assert not (tmp_path / "figures/walks.svg").exists()
