@@ -17,7 +17,7 @@ from . import Verdict
 
 TITLE = "Accuracy and divergence against β"
 PLACE = 120
-COST = {"laptop": 30, "gpu": 120}
+COST = {"laptop": 25, "gpu": 120}
 
 # The paper's best β for accuracy and KL^w, and its bound for malformed words.
 BEST = {"accuracy": (3.3, 10.0), "kl_paper": (1.4, 3.3)}

@@ -17,7 +17,7 @@ from . import Verdict
 
 TITLE = "Words taken for others"
 PLACE = 134
-COST = {"laptop": 2, "gpu": 5}
+COST = {"laptop": 1, "gpu": 1}
 
 CORNER = ("10", "1010", "101010")
 

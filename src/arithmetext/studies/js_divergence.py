@@ -14,7 +14,7 @@ from . import Verdict
 
 TITLE = "Divergence between chunks of the text"
 PLACE = 20
-COST = {"laptop": 8, "gpu": 8}
+COST = {"laptop": 2, "gpu": 120}
 
 PAPER_N, PAPER_MAXIMUM = 10**11, 0.0238
 

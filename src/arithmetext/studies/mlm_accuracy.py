@@ -22,7 +22,7 @@ from . import Verdict
 
 TITLE = "Filling gaps"
 PLACE = 175
-COST = {"laptop": 15, "gpu": 60}
+COST = {"laptop": 40, "gpu": 60}
 
 # Where the paper has which accuracy: a range of β; all up to a p_m and a β⁻¹.
 BEST_BETAS, BEST_ABOVE = (3.3, 10.0), 0.4

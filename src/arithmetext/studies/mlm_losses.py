@@ -21,7 +21,7 @@ from ._losses import table as curves_table
 
 TITLE = "Learning to fill gaps"
 PLACE = 170
-COST = {"laptop": 40, "gpu": 400}
+COST = {"laptop": 50, "gpu": 700}
 
 
 def settings(scale: str) -> dict[str, Any]:

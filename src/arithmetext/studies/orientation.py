@@ -11,7 +11,7 @@ from . import Verdict
 
 TITLE = "The text read backwards"
 PLACE = 35
-COST = {"laptop": 3, "gpu": 10}
+COST = {"laptop": 3, "gpu": 30}
 
 
 def settings(scale: str) -> dict[str, Any]:

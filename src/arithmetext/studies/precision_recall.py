@@ -19,7 +19,7 @@ from . import Verdict
 
 TITLE = "Precision and recall of words"
 PLACE = 130
-COST = {"laptop": 5, "gpu": 60}
+COST = {"laptop": 1, "gpu": 20}
 
 OFTEN = 30  # occurrences, of which a share means something
 LISTED = 75  # of the commonest words, for a table that can be read

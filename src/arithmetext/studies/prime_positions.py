@@ -19,7 +19,7 @@ from . import Verdict
 
 TITLE = "Words at the places of primes"
 PLACE = 132
-COST = {"laptop": 2, "gpu": 5}
+COST = {"laptop": 1, "gpu": 1}
 
 PRIMES = "10"
 SHOWN = 12

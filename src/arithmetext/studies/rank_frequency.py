@@ -15,7 +15,7 @@ from . import Verdict
 
 TITLE = "Rank and frequency"
 PLACE = 30
-COST = {"laptop": 3, "gpu": 30}
+COST = {"laptop": 1, "gpu": 5}
 
 LISTED = 20
 

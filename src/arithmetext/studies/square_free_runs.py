@@ -18,7 +18,7 @@ from . import Verdict
 
 TITLE = "Four square-free words in a row"
 PLACE = 145
-COST = {"laptop": 40, "gpu": 60}
+COST = {"laptop": 10, "gpu": 60}
 
 LONGEST = 3  # square-free words in a row, by arithmetic
 

@@ -28,7 +28,7 @@ from . import Verdict
 
 TITLE = "Tokens, and where attention goes"
 PLACE = 60
-COST = {"laptop": 15, "gpu": 30}
+COST = {"laptop": 45, "gpu": 30}
 
 PERIOD = 4
 
@@ -270,9 +270,8 @@ def verdicts(data: dict[str, Any]) -> list[Verdict]:
         Verdict(
             claim="The last token looks most at the one before it.",
             paper=f"token {wanted} (the widest arrow)",
-            ours=f"token {looked} ({100 * attention[looked - 1]:.0f} %; token {wanted}"
-            f" {100 * attention[wanted - 1]:.0f} %), the mean of all heads; token {wanted} in"
-            f" {nearest} of {len(layers)} layers",
+            ours=f"token {looked} ({100 * attention[looked - 1]:.0f} % in the mean of all heads);"
+            f" token {wanted} in {nearest} of {len(layers)} layers",
             agrees=looked == wanted,
             why="The paper does not say which layer or head its arrows show, nor whether they were"
             " measured.",

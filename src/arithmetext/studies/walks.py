@@ -12,7 +12,7 @@ from . import Verdict
 
 TITLE = "Walks of single words"
 PLACE = 40
-COST = {"laptop": 3, "gpu": 10}
+COST = {"laptop": 1, "gpu": 10}
 
 
 def settings(scale: str) -> dict[str, Any]:

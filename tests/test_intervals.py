@@ -1,0 +1,72 @@
+"""Figures with their intervals."""
+
+import math
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+
+from arithmetext.evaluation.intervals import (
+    NOTHING,
+    Estimate,
+    bootstrap,
+    difference,
+    meets,
+    said,
+    share,
+    share_of,
+    within,
+)
+
+
+@given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_shares_as_scipy_has_them(counts: tuple[int, int]) -> None:
+    some, n = counts
+    theirs = binomtest(some, n).proportion_ci(method="wilson")
+    ours = share_of(some, n)
+    assert np.allclose(ours, (some / n, theirs.low, theirs.high), atol=1e-9)
+    assert share(np.arange(n) < some) == ours
+
+
+def test_a_difference_of_shares_as_newcombe_has_it() -> None:
+    # Newcombe (1998), table II, method 10, the first example: 56/70 − 48/80.
+    found = difference(share_of(56, 70), share_of(48, 80))
+    assert np.allclose(found, (0.2, 0.0524, 0.3339), atol=5e-5)
+    # And the last: 10/10 − 0/10.
+    assert np.allclose(difference(share_of(10, 10), share_of(0, 10)), (1, 0.6075, 1), atol=5e-5)
+
+
+def test_nothing_to_divide_by() -> None:
+    assert share_of(0, 0) == NOTHING
+    assert difference(NOTHING, share_of(1, 2)) == NOTHING
+    assert bootstrap(np.mean, np.array([])) == NOTHING
+    assert not meets(NOTHING, 0, 1)
+    assert not within(NOTHING, 0, 1)
+    assert said(NOTHING) == "not known"
+
+
+def test_a_bootstrap_of_means_is_as_wide_as_their_error() -> None:
+    values = np.random.default_rng(1).normal(3, 2, 400)
+    found = bootstrap(np.mean, values)
+    assert found.value == values.mean()
+    assert found.low is not None and found.high is not None
+    assert math.isclose(found.high - found.low, 2 * 1.96 * values.std() / 20, rel_tol=0.1)
+
+
+def test_samples_are_drawn_on_their_own() -> None:
+    values = np.random.default_rng(1).normal(0, 1, 200)
+    # Of the same values twice the difference is 0, but not sure to be.
+    found = bootstrap(lambda a, b: a.mean() - b.mean(), values, values)
+    assert found.value == 0
+    assert found.low is not None and found.low < -0.1
+
+
+def test_ranges() -> None:
+    known = Estimate(0.3, 0.2, 0.4)
+    assert meets(known, 0.4, 0.5) and meets(known, 0.1, 0.2) and meets(known, 0.25, 0.3)
+    assert not meets(known, 0.41, 0.5) and not meets(known, 0, 0.19)
+    assert within(known, 0.2, 0.4)
+    assert not within(known, 0.21, 0.4) and not within(known, 0.2, 0.39)
+    assert said(known) == said({"value": 0.3, "low": 0.2, "high": 0.4}) == "0.300 [0.200, 0.400]"
+    assert said(known, 1) == "0.3 [0.2, 0.4]"

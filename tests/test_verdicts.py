@@ -1,0 +1,642 @@
+"""Verdicts of studies: each can come out both ways, by what its claim is about and nothing else."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from arithmetext.studies import all_studies
+from arithmetext.studies.tokenization import PAPER_TOKENS
+from test_learning import curve
+
+Data = dict[str, Any]
+
+UNKNOWN = {"value": None, "low": None, "high": None}
+HOW = {"prompts": 20, "tokens": 256, "forget": 64, "seed": 0}
+FAR = (10**13, 10**14, 10**15)
+NEAR = 98 * 10**9
+STUDIES = all_studies()
+
+
+def about(value: Any, spread: float = 0.01) -> Data:
+    """An estimate with its interval; one that is given stays as it is."""
+    if isinstance(value, dict):
+        return value
+    return {"value": value, "low": value - spread, "high": value + spread}
+
+
+# What a study would find if all that the paper claims were so, and what may be changed in it.
+
+
+def accuracy_length(
+    *,
+    first=(1.0, 0.4),
+    second=0.5,
+    quarter=0.0,
+    ends=(0.4, 0.4, 0.4),
+    spread=0.01,
+    lengths=(1, 8, 64, 128, 256),
+    whole=(*[0.4] * 8, 0.05, 0.05),
+    collapsed=(),
+    chance=(0.09, 0.09, 0.09),
+) -> Data:
+    """Twenty prompts near each scale; the nearest is far from all claims, which are not about it.
+
+    They have `first` by turns, then all have `second`; `quarter` is what comes on top of the end
+    two lengths before it.
+    """
+
+    def scale(at: int, end: float, by_chance: float) -> Data:
+        few = [[first[i % 2] for i in range(20)], [second] * 20]
+        many = [
+            [end + aside + 0.01 * (-1) ** i for i in range(20)] for aside in (quarter, quarter / 2)
+        ]
+        each = [*few, *many, [end - 0.01 * (-1) ** i for i in range(20)]]
+        return {
+            "at": at,
+            "by_tokens": [
+                {"tokens": tokens, "accuracy": about(_mean(values), spread), "each": values}
+                for tokens, values in zip(lengths, each, strict=True)
+            ],
+            "alignment": {
+                "chance": about(by_chance),
+                "explained_by_shift": UNKNOWN,
+                "slipped": about(0.1),
+                "realigned_accuracy": about(0.4),
+                "each": [
+                    {"accuracy": a, "collapsed": i in collapsed, "slips": i % 2}
+                    for i, a in enumerate(whole)
+                ],
+            },
+        }
+
+    places = zip((NEAR, *FAR), (0.9, *ends), (0.5, *chance), strict=True)
+    return {"scales": [scale(*place) for place in places], "training": _trained(), **HOW}
+
+
+def accuracy_beta(*, accuracy=(), kl=(), malformed=0.001, hmm_accuracy=0.1, hmm_kl=0.3) -> Data:
+    """`accuracy` and `kl` are for some β; malformed words are most at one of them."""
+    right = {0.1: 0.1, 0.5: 0.2, 1: 0.25, 2: 0.3, 3.3: 0.4, 5: 0.4, 10: 0.4, "inf": 0.3}
+    apart = {0.1: 0.4, 0.5: 0.3, 1: 0.2, 2: 0.05, 3.3: 0.05, 5: 0.15, 10: 0.2, "inf": 0.3}
+    right, apart = right | dict(accuracy), apart | dict(kl)
+
+    def row(beta: Any, accuracy: Any, divergence: Any, broken: Any) -> Data:
+        return {
+            "beta": beta,
+            "accuracy": about(accuracy),
+            "kl_paper": about(divergence),
+            "malformed": about(broken, 0.0001),
+            "kl_left_out": about(0.1),
+            "kl_infinite": about(0.9),
+            "kl_where_finite": UNKNOWN,
+            "jensen_shannon": about(0.1),
+        }
+
+    curves = {
+        "GPT-2": [row(b, right[b], apart[b], malformed if b == 0.5 else 0.0005) for b in right],
+        "HMM": [row(b, hmm_accuracy, hmm_kl, 0.01) for b in right],
+    }
+    return {"at": FAR[0], "generated": 32, "curves": curves, **HOW}
+
+
+def precision_recall(*, gpt=(), hmm=()) -> Data:
+    """Fourteen words, with changes to what is known of some; without those that are None."""
+    free = ["1010", "101010", "10101010"]
+    others = ["1100" + "10" * k for k in range(10)]
+
+    def scores(changes: Any, **usual: float) -> list[Data]:
+        words: dict[str, Data] = {
+            "10": {"precision": usual["precision"], "recall": usual["recall"], "f1": usual["f1"]},
+            **{word: dict.fromkeys(MEASURES, usual["free"]) for word in free},
+            **{word: dict.fromkeys(MEASURES, usual["f1"]) for word in others},
+        }
+        for word, change in dict(changes).items():
+            words[word] = words.get(word, dict.fromkeys(MEASURES, 0.0)) | (change or {})
+        gone = [word for word, change in dict(changes).items() if change is None]
+        return [
+            {"word": word, "true": 100, "predicted": 100, **known}
+            | {what: about(known[what]) for what in MEASURES}
+            for word, known in words.items()
+            if word not in gone
+        ]
+
+    ours = scores(gpt, precision=0.31, recall=0.28, f1=0.3, free=0.45)
+    theirs = scores(hmm, precision=0.04, recall=0.04, f1=0.1, free=0.1)
+    return {"at": FAR[0], "words": {"GPT-2": ours, "HMM": theirs}, **HOW}
+
+
+MEASURES = ("precision", "recall", "f1")
+
+
+def prime_positions(
+    *,
+    generated=(("10", 300), ("1010", 600), ("1100", 50), ("malformed", 50)),
+    standing=(("10", 300), ("1010", 600), ("1100", 100)),
+    right=(0.3, 0.3),
+    hmm_standing=(("10", 40), ("1010", 300), ("1100", 660)),
+    hmm_right=(0.04, 0.04),
+) -> Data:
+    def found(generated: Any, standing: Any, right: Any) -> Data:
+        shares = zip(("generated", "standing"), map(about, right), strict=True)
+        return {
+            "generated": [list(pair) for pair in generated],
+            "standing": [list(pair) for pair in standing],
+            "right": dict(shares),
+        }
+
+    models = {
+        "GPT-2": found(generated, standing, right),
+        "HMM": found(hmm_standing, hmm_standing, hmm_right),
+    }
+    return {"at": FAR[0], "primes": models, **HOW}
+
+
+def confusion_matrix(
+    *,
+    corner=(60, 40, 40, 5, 5),
+    free=(60, 40, 40, 5, 5),
+    other=(60, 5, 5, 40, 5),
+    rest=(5, 5, 5, 40, 5),
+    words=("1100", "101010", "111000", "10", "110010", "10101010", "1010"),
+) -> Data:
+    """For each kind of word that stands there, how often it is hit, and other words by kind."""
+    kinds = {"10": "corner", "1010": "corner", "101010": "corner", "10101010": "free"}
+    columns = [*words, "others", "malformed"]
+
+    def matrix(**rows: Any) -> Data:
+        counts = []
+        for word in columns[:-1]:
+            hit, *misses = rows["rest" if word == "others" else kinds.get(word, "other")]
+            missed = dict(zip(("corner", "free", "other", "rest"), misses, strict=True))
+            kind_of = {**dict.fromkeys(words, "other"), **kinds}
+            row = [hit if c == word else missed[kind_of.get(c, "rest")] for c in columns]
+            counts.append(row)
+        return {"words": list(words), "counts": counts}
+
+    flat = dict.fromkeys(("corner", "free", "other", "rest"), (10,) * 5)
+    ours = matrix(corner=corner, free=free, other=other, rest=rest)
+    return {"at": FAR[0], "confusion": {"GPT-2": ours, "HMM": matrix(**flat)}, **HOW}
+
+
+def unigram_likelihood(
+    *, gaps=(0.1, 0.8, 2.0, 4.0), lengths=(2, 32, 64, 128), stray=None, areas=()
+) -> Data:
+    """Ten true sequences of each length, ten drawn ones lower by a gap; one may be a stray."""
+    values = []
+    for length, gap in zip(lengths, gaps, strict=True):
+        true = [-4 + k / 10 for k in range(10)]
+        drawn = [value - gap for value in true]
+        if length == stray:
+            drawn[5] = min(true)
+        values.append({"length": length, "true": true, "unigram": drawn})
+    usual = {"unigram": 1.0, "shuffled": 0.8, "shuffled in eights": 0.7, "backwards": 0.5}
+    figures = [
+        {"length": length, "control": control, "true": about(-4.0), "other": about(-5.0)}
+        | {"auc": about(0.5 if length == 2 else area), "paired": about(0.5)}
+        for length in lengths
+        for control, area in ({**usual, "deleted": 0.6} | dict(areas)).items()
+    ]
+    return {"at": FAR[0], "sequences": 10, "seed": 0, "figures": figures, "values": values}
+
+
+def square_free_runs(*, gpt=(), hmm=(), areas=(), paired=0.8, left=10) -> Data:
+    """Likelihoods by the length of runs, two by turns; true prompts have −3.2 to −2.8."""
+
+    def found(levels: Any, areas: Any) -> Data:
+        means = {run: _mean(level) for run, level in levels.items()}
+        nats = dict(zip(("true", "here", "elsewhere", "impossible"), (10, 11, 20, 25), strict=True))
+        some = (lambda value: about(value)) if left else (lambda value: UNKNOWN)
+        return {
+            "runs": {
+                "true": about(-3.0),
+                "runs": [
+                    {"run": run, "mean": about(mean), "auc": about(areas[run])}
+                    for run, mean in means.items()
+                ],
+            },
+            "true": [-3.2, -3.0, -2.8],
+            "values": {str(run): list(level) * 5 for run, level in levels.items()},
+            "impossible": {
+                "asked": 10,
+                "left": left,
+                "nats": {kind: some(value) for kind, value in nats.items()},
+                "auc": {"here": some(0.9), "elsewhere": some(0.8)},
+                "paired": {"here": some(0.9), "elsewhere": some(paired)},
+            },
+        }
+
+    inside, outside = (-3.0, -3.1), (-5.0, -5.1)
+    ours = {2: inside, 3: inside, 4: outside, 5: outside} | dict(gpt)
+    theirs = {2: outside, 3: inside, 4: inside, 5: inside} | dict(hmm)
+    usual = {2: 0.6, 3: 0.6, 4: 0.95, 5: 0.95} | dict(areas)
+    models = {"GPT-2": found(ours, usual), "HMM": found(theirs, dict.fromkeys(usual, 0.5))}
+    return {"at": FAR[0], "tokens": 256, "sequences": 10, "seed": 0, "models": models}
+
+
+def mlm_accuracy(*, top=0.6, by_share=0.1, by_heat=0.05, cells=()) -> Data:
+    """What falls with the share that is hidden and with β⁻¹; the last scale has all changes."""
+
+    def cell(share: float, beta: Any, top: float, by_share: float, by_heat: float) -> Data:
+        value = top - by_share * share - by_heat * min(1 / float(beta), 5)
+        return {"masked": share, "beta": beta, "accuracy": about(value, 0.002)}
+
+    grid = [(share, b) for share in (0.05, 0.15, 0.4, 0.6) for b in (0.1, 1, 2, 3.3, 5, 10, "inf")]
+    usual = [cell(*place, 0.6, 0.1, 0.05) for place in grid]
+    changed = [cell(*place, top, by_share, by_heat) for place in grid]
+    for place, accuracy in dict(cells).items():
+        changed[grid.index(place)]["accuracy"] = about(accuracy, 0.002)
+    tables = {str(NEAR): usual, str(FAR[0]): changed}
+    return {"windows": 64, "tokens": 256, "training": _trained(), "tables": tables}
+
+
+def mlm_losses(*, falls=(), batch=4096, validated=True, shape=(2, 2, 256), sizes=(64, 256)) -> Data:
+    """Curves with a fall at step 5 and one later, or those that are given; the last has `batch`."""
+    usual = {64: (5, 100), 256: (5, 300), 1024: (5, 900)} | dict(falls)
+    model = dict(zip(("layers", "heads", "context"), shape, strict=True))
+    return {
+        str(size): {
+            **curve(*((step, 1.2) for step in usual[size])),
+            "config": {
+                "seed": 0,
+                "model": model,
+                "training": {"steps": 4000, "batch": batch if size == sizes[-1] else 4096},
+            },
+            "environment": {"device": "cpu"},
+            "seconds": 10.0,
+            "tokens": 4000 * 4096,
+            "validation": [
+                {"step": 4000, "validation_loss": 2.6, "validation_nats_per_word": 2.6 * validated}
+            ]
+            * validated,
+        }
+        for size in sizes
+    }
+
+
+def ntp_losses(*, parameters=8.7e7, **changes) -> Data:
+    records = mlm_losses(**({"shape": (12, 12, 1024), "sizes": (64, 256, 1024)} | changes))
+    counts = dict.fromkeys(records, int(8.7e7)) | {"1024": int(parameters)}
+    return {"records": records, "parameters": counts, "n": 10**11, "single_words": 2.4}
+
+
+def tokenization(
+    *,
+    tokens=PAPER_TOKENS,
+    vocabulary=(" ", "0", "1", "10", "1010", "10 "),
+    attention=(0.05, 0.05, 0.1, 0.1, 0.05, 0.05, 0.2, 0.4),
+    distance=1.0,
+) -> Data:
+    reach = [about(1.0 + (k % 4 == 0), 0.1) for k in range(13)]
+    reach[2] = about(distance, 0.1)
+    found = {"all": reach, "periodic": reach, "layer": 0, "head": 1}
+    return {
+        "integers": [5, 14],
+        "tokens": list(tokens),
+        "attention": [list(attention), list(attention)],
+        "vocabulary": list(vocabulary),
+        "windows": 32,
+        "context": 256,
+        "at": FAR[0],
+        "seed": 0,
+        "distances": {"own": found | {"swing": 0.1}, "next": found | {"swing": 0.2}},
+        "counted": [10**10, 10**10 + 10**5],
+        "words_per_token": {"64": 1.2},
+    }
+
+
+def dataset_splits(
+    *,
+    longer=(),
+    gone=(),
+    tested=10,
+    powers=(13, 14, 15),
+    starts=(10**13, 10**14, 10**15),
+    words=10**6 + 1,
+) -> Data:
+    """A text of 4000 in chunks of 400; of some the training is longer, or the rest ends earlier."""
+    named = [("test", None, start, words) for start in starts]
+    for chunk in range(1, 11):
+        start, more = 400 * (chunk - 1) + 1, dict(longer).get(chunk, 0)
+        first = start + (chunk == 1)
+        named.append(("training", chunk, first, start + 300 + more - first))
+        use = "test" if chunk == tested else "validation"
+        named.append((use, chunk, start + 300 + more, 100 - more - (chunk in gone)))
+    ranges = [
+        {"use": use, "chunk": chunk, "first": first, "last": first + count - 1, "words": count}
+        for use, chunk, first, count in sorted(named, key=lambda each: each[2])
+    ]
+    between = [after["first"] - before["last"] - 1 for before, after in pairwise(ranges)]
+    return {"n": 4000, "powers": list(powers), "ranges": ranges, "between": between}
+
+
+def _mean(values: Any) -> float:
+    return sum(values) / len(values)
+
+
+def _trained() -> Data:
+    return {"tokens": 10**6, "seconds": 60.0, "device": "cpu"}
+
+
+BUILDERS: dict[str, Callable[..., Data]] = {
+    build.__name__: build
+    for build in (
+        accuracy_length,
+        accuracy_beta,
+        precision_recall,
+        prime_positions,
+        confusion_matrix,
+        unigram_likelihood,
+        square_free_runs,
+        mlm_accuracy,
+        mlm_losses,
+        ntp_losses,
+        tokenization,
+        dataset_splits,
+    )
+}
+
+NO_CORNER_ELSEWHERE = {
+    "free": (60, 0, 40, 5, 5),
+    "other": (60, 0, 5, 40, 5),
+    "rest": (5, 0, 5, 40, 5),
+}
+BLIND = (5, 30, 5, 5, 5)  # the same words whatever stands there, those of the corner most
+ALL_SETTLE = ["near 1e13", "near 1e14", "near 1e15"]
+WHOLE_12 = ("10 1010 ", "10 1100", " 1100", " 1010", " ", "10 ", "110010 ", "10 1010")
+CUT_12_OTHERWISE = ("10 1010 ", "10 1100", " 1100", " 1010 ", "10 ", "1100", "10 ", "10 1010")
+NO_SINGLE_WORD = ("10 1010 ", "10 1100", " 1100 1010", " ", "10 11", "00", "10 ", "10 1010")
+CUT_6_ONLY = ("10 10", "10 10 1100", " 1100", " 1010", " ", "10 ", "110010 ", "10 1010")
+
+# A change, and a part of every claim that must then differ; all others must still agree.
+CASES: dict[str, list[tuple[Data, list[str]]]] = {
+    "accuracy_length": [
+        ({"ends": (0.4, 0.4, 0.35)}, ["depend on the scale"]),
+        ({"ends": (0.4, 0.4, 0.33)}, ["near 1e15", "depend on the scale"]),
+        ({"ends": (0.47, 0.4, 0.47)}, ["near 1e13", "near 1e15"]),
+        ({"ends": (0.33,) * 3}, ALL_SETTLE),
+        ({"ends": (0.34, 0.34, 0.34), "spread": 0.02}, []),
+        ({"first": (0.1, 0.7)}, ["highest on average"]),
+        ({"second": 0.8}, []),
+        ({"second": 0.8, "lengths": (1, 16, 64, 128, 256)}, ["highest on average"]),
+        ({"first": (0.7, 0.7)}, ["varies more"]),
+        ({"quarter": 0.028}, ["independent of the length"]),
+        ({"quarter": -0.028}, ["independent of the length"]),
+        ({"quarter": 0.01}, []),
+        ({"whole": [0.4] * 10}, ["either around 0.4"]),
+        ({"whole": [0.4] * 5 + [0.05] * 5}, ["either around 0.4"]),
+        ({"whole": [0.4] * 4 + [0.6] * 5 + [0.05]}, ["either around 0.4"]),
+        ({"whole": [0.4] * 8 + [0.2, 0.05]}, ["either around 0.4"]),
+        ({"whole": [0.4] * 9 + [0.15], "collapsed": [9]}, []),
+        ({"chance": (0.11,) * 3}, ["Random prediction"]),
+        ({"chance": (0.07,) * 3}, ["Random prediction"]),
+        ({"chance": (0.09, 0.1, 0.105)}, []),
+    ],
+    "accuracy_beta": [
+        ({"accuracy": {2: 0.6}}, ["best word accuracy"]),
+        ({"accuracy": {5: 0.3}}, ["best word accuracy"]),
+        ({"accuracy": {0.5: 0.4, 1: 0.4, 2: 0.4}}, ["best word accuracy"]),
+        ({"accuracy": {2: 0.4, "inf": 0.4}}, []),
+        ({"accuracy": {3.3: 0.385}}, []),
+        ({"kl": {5: 0.01}}, ["best KL"]),
+        ({"kl": {3.3: 0.1}}, ["best KL"]),
+        ({"accuracy": {0.1: 0.24}}, ["Word accuracy gets worse"]),
+        ({"accuracy": {0.1: 0.3}}, ["Word accuracy gets worse"]),
+        ({"kl": {0.1: 0.21}}, ["KL^w gets worse"]),
+        ({"kl": {0.1: 0.15}}, ["KL^w gets worse"]),
+        ({"malformed": 0.003}, ["Malformed"]),
+        ({"malformed": about(0.003, 0.001)}, []),
+        ({"hmm_accuracy": 0.21}, ["far better than the HMM"]),
+        ({"hmm_accuracy": about(0.19, 0.25)}, ["far better than the HMM"]),
+        ({"hmm_kl": 0.33}, ["about the same KL"]),
+        ({"hmm_kl": 0.27}, ["about the same KL"]),
+    ],
+    "precision_recall": [
+        ({"gpt": {"10": {"precision": 0.6}}}, ["GPT-2 has the share of 0.3137"]),
+        ({"gpt": {"10": {"recall": 0.1}}}, ["GPT-2 has the share of 0.2759"]),
+        ({"hmm": {"10": {"precision": 0.3}}}, ["HMM has the share of 0.0377"]),
+        ({"hmm": {"10": {"recall": 0.3}}}, ["HMM has the share of 0.0345"]),
+        ({"gpt": {"10": {"precision": 0.22, "recall": 0.4}}}, []),
+        ({"gpt": {"10101010": {"f1": 0.38}}}, ["1010, 101010 and 10101010"]),
+        ({"gpt": {"1010": {"f1": 0.52}}}, ["1010, 101010 and 10101010"]),
+        ({"gpt": {"101010": None}}, ["1010, 101010 and 10101010"]),
+        ({"hmm": {"1100": {"f1": 0.21}}}, ["below 0.2"]),
+        ({"hmm": {"1100": {"f1": 0.21, "true": 29}}}, []),
+        ({"gpt": {"1100" + "10" * k: {"f1": 0.05} for k in range(5)}}, ["clearly outperforms"]),
+        (
+            {m: {"1100" + "10" * k: {"f1": 0.0} for k in range(10)} for m in ("gpt", "hmm")},
+            [],
+        ),
+    ],
+    "prime_positions": [
+        ({"hmm_right": (0.31, 0.04)}, ["generated where primes stand, more"]),
+        ({"hmm_right": (0.04, 0.31)}, ["standing where primes are generated, more"]),
+        ({"right": (about(0.06, 0.05), 0.3)}, ["generated where primes stand, more"]),
+        ({"generated": [("1010", 560), ("1100", 440)]}, ["(generated where primes stand)"]),
+        ({"standing": [("1010", 560), ("1100", 440)]}, ["(standing where primes are generated)"]),
+        ({"standing": [("1010", 7), ("1100", 3)]}, ["(standing where primes are generated)"]),
+        ({"standing": [("10", 900), ("1010", 70), ("1100", 30)]}, []),
+        ({"standing": [("10", 900), ("1010", 50), ("1100", 50)]}, ["(standing where primes"]),
+    ],
+    "confusion_matrix": [
+        ({"corner": (60, 5, 5, 40, 5)}, ["at a prime or another square-free"]),
+        ({"corner": (5, 5, 100, 5, 5)}, ["the corner of 10"]),
+        ({"corner": (5, 5, 100, 5, 5)} | NO_CORNER_ELSEWHERE, ["the corner of 10"]),
+        (
+            {"corner": (30, 30, 5, 5, 5)} | dict.fromkeys(("free", "other", "rest"), BLIND),
+            ["the corner of 10", "at a prime or another square-free"],
+        ),
+    ],
+    "unigram_likelihood": [
+        ({"gaps": (0.55, 0.8, 2, 4)}, ["largely overlap"]),
+        ({"gaps": (0.35, 0.8, 2, 4)}, []),
+        ({"gaps": (0.1, 0.8, 4, 2)}, ["grows monotonically"]),
+        ({"stray": 64}, ["Beyond 32 tokens"]),
+        ({"lengths": (2, 8, 16, 32)}, ["Beyond 32 tokens"]),
+        ({"areas": {"shuffled": 0.505}}, ["order of the words"]),
+        ({"areas": {"shuffled in eights": 0.505}}, ["order of the words"]),
+        ({"areas": {"backwards": 0.9, "deleted": 0.5}}, []),
+    ],
+    "square_free_runs": [
+        ({"areas": {5: 0.905}}, ["much less likely"]),
+        ({"areas": {2: 0.99, 3: 0.99}}, []),
+        ({"gpt": {2: (-3.3, -3.3)}}, ["runs of two or three lie within"]),
+        ({"gpt": {3: (-2.7, -2.7)}}, ["runs of two or three lie within"]),
+        ({"gpt": {3: (-3.0, -3.3)}}, ["runs of two or three lie within"]),
+        ({"gpt": {4: (-3.0, -3.0)}}, ["separates runs"]),
+        ({"gpt": {5: (-3.06, -3.06)}}, ["separates runs"]),
+        ({"gpt": {5: (-3.2, -3.0)}}, []),
+        ({"hmm": {4: (-3.3, -3.3)}}, ["inside the bulk"]),
+        ({"hmm": {5: (-3.0, -3.3)}}, ["inside the bulk"]),
+        ({"paired": 0.505}, ["mark of the rule"]),
+    ],
+    "mlm_accuracy": [
+        ({"cells": {(0.15, 5): about(0.4, 0.3)}}, ["More than 0.4"]),
+        ({"cells": {(0.15, 5): 0.39}}, ["More than 0.4", "Fewer"]),
+        ({"top": 0.42}, ["More than 0.4"]),
+        ({"by_share": 0.8}, ["More than 0.3"]),
+        ({"by_share": 0.6}, []),
+        ({"top": 0.34}, ["More than 0.4", "More than 0.3"]),
+        ({"cells": {(0.6, 0.1): 0.5}}, ["Fewer"]),
+        ({"by_share": 0.0}, ["Fewer"]),
+        ({"by_heat": 0.0}, ["Fewer"]),
+    ],
+    "mlm_losses": [
+        ({"falls": {64: (50,)}}, ["rests on a plateau", "extends further"]),
+        ({"falls": {256: (5, 100)}}, ["extends further"]),
+        ({"batch": 8192}, ["extends further"]),
+    ],
+    "ntp_losses": [
+        ({"falls": {1024: (50,)}}, ["brief plateau", "extends further"]),
+        ({"falls": {256: (5, 1200)}}, ["extends further"]),
+        ({"parameters": 8.9e7}, ["8.7e7 trainable"]),
+        ({"parameters": 8.5e7}, ["8.7e7 trainable"]),
+        ({"parameters": 8.8e7}, []),
+    ],
+    "tokenization": [
+        ({"tokens": CUT_12_OTHERWISE}, ["cut into eight tokens"]),
+        ({"tokens": WHOLE_12}, ["cut into eight tokens", "a part of one"]),
+        ({"tokens": NO_SINGLE_WORD}, ["cut into eight tokens", "a part of one"]),
+        ({"tokens": CUT_6_ONLY}, ["cut into eight tokens", "a part of one"]),
+        ({"vocabulary": (" ", "0", "1", "110")}, ["what merges add"]),
+        ({"vocabulary": (" ", "0", "1", "10", "10")}, ["what merges add"]),
+        ({"vocabulary": ("0", "1", " ", "10")}, ["what merges add"]),
+        ({"attention": (0, 0, 0.3, 0, 0, 0, 0.29, 0.41)}, ["looks most"]),
+    ],
+    "dataset_splits": [
+        ({"longer": {3: 4}}, ["Of each chunk", "In all"]),
+        ({"longer": {3: 4, 4: -4}}, ["Of each chunk"]),
+        ({"gone": [2]}, ["is cut into", "Nothing"]),
+        ({"gone": [10]}, ["is cut into", "Of each chunk", "Nothing"]),
+        ({"tested": 9}, ["Of each chunk"]),
+        ({"powers": (12, 13, 14)}, ["Three windows"]),
+        ({"words": 10**6}, ["Three windows"]),
+        ({"starts": (10**13, 10**13 + 5, 10**15)}, ["Nothing"]),
+    ],
+}
+
+NO_SHARES = dict.fromkeys(MEASURES, UNKNOWN)
+
+# Where little is known; nothing that is not known agrees, but what does not rest on it stays.
+EDGES: list[tuple[str, Data, list[str]]] = [
+    ("accuracy_beta", {}, []),
+    ("precision_recall", {"gpt": {"1100": {"predicted": 0, "precision": UNKNOWN}}}, []),
+    ("precision_recall", {"gpt": {"11100100": {"true": 0, **NO_SHARES}}}, []),
+    (
+        "precision_recall",
+        {"gpt": {"10": {"predicted": 0, "precision": UNKNOWN, "recall": 0.0, "f1": 0.0}}},
+        ["share of 0.3137", "share of 0.2759"],
+    ),
+    ("precision_recall", {"gpt": {"10": None}}, ["share of 0.3137", "share of 0.2759"]),
+    (
+        "prime_positions",
+        {"standing": [], "right": (0.3, UNKNOWN)},
+        ["generated, more are 10", "(standing where primes are generated)"],
+    ),
+    ("prime_positions", {"hmm_standing": [], "hmm_right": (UNKNOWN, UNKNOWN)}, []),
+    ("confusion_matrix", {"words": ()}, ["the corner of 10", "at a prime or another"]),
+    ("square_free_runs", {"left": 0}, []),
+    ("mlm_losses", {"validated": False}, []),
+    ("mlm_losses", {"falls": {64: (50,), 256: (50,)}}, ["rests on", "extends further"]),
+    ("ntp_losses", {"validated": False, "shape": (2, 2, 256)}, []),
+    ("tokenization", {"distance": UNKNOWN}, []),
+    *((name, {}, []) for name in ("unigram_likelihood", "mlm_accuracy", "dataset_splits")),
+]
+
+
+def differing(study: str, data: Data) -> list[str]:
+    verdicts = STUDIES[study].verdicts(data)
+    assert verdicts
+    return [verdict.claim for verdict in verdicts if verdict.agrees is not True]
+
+
+def check(claims: list[str], parts: list[str]) -> None:
+    """That just those claims differ which have these parts, in this order."""
+    assert len(claims) == len(parts), claims
+    for claim, part in zip(claims, parts, strict=True):
+        assert part in claim
+
+
+def draw(study: str, data: Data) -> None:
+    """All that a reader sees; every row has as many cells as the header."""
+    STUDIES[study].plot(data).draw_without_rendering()
+    assert STUDIES[study].caption(data).endswith(".")
+    header, rows = STUDIES[study].table(data)
+    assert rows and {len(row) for row in rows} == {len(header)}
+
+
+@pytest.mark.parametrize("study", BUILDERS)
+def test_all_claims_agree_where_all_is_as_the_paper_says(study: str) -> None:
+    assert differing(study, BUILDERS[study]()) == []
+
+
+@pytest.mark.parametrize(
+    ("study", "change", "parts"),
+    [
+        pytest.param(study, change, parts, id=f"{study}-{'-'.join(change)}-{k}")
+        for study, cases in CASES.items()
+        for k, (change, parts) in enumerate(cases)
+    ],
+)
+def test_a_change_turns_the_claims_about_it(study: str, change: Data, parts: list[str]) -> None:
+    check(differing(study, BUILDERS[study](**change)), parts)
+
+
+@pytest.mark.parametrize("study", BUILDERS)
+def test_every_claim_is_turned_by_some_change(study: str) -> None:
+    claims = [verdict.claim for verdict in STUDIES[study].verdicts(BUILDERS[study]())]
+    parts = [part for _, parts in CASES[study] for part in parts]
+    assert [claim for claim in claims if not any(part in claim for part in parts)] == []
+
+
+@pytest.mark.parametrize(("study", "change", "parts"), EDGES)
+def test_what_is_not_known_is_drawn_and_judged(study: str, change: Data, parts: list[str]) -> None:
+    data = BUILDERS[study](**change)
+    check(differing(study, data), parts)
+    draw(study, data)
+
+
+@pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:invalid value encountered")
+@pytest.mark.parametrize(
+    ("known", "parts"), [(range(1, 20), []), ((), ["highest on average", "varies more"])]
+)
+def test_prompts_without_a_word_are_left_out(known: Any, parts: list[str]) -> None:
+    data = accuracy_length()
+    for scale in data["scales"]:
+        few = scale["by_tokens"][0]
+        few["each"] = [value if i in known else None for i, value in enumerate(few["each"])]
+        if not known:
+            few["accuracy"] = UNKNOWN
+    check(differing("accuracy_length", data), parts)
+    draw("accuracy_length", data)
+
+
+def test_a_model_that_generated_no_words_has_no_scores() -> None:
+    data = precision_recall()
+    data["words"]["HMM"] = []
+    parts = ["share of 0.0377", "share of 0.0345", "below 0.2", "clearly outperforms"]
+    check(differing("precision_recall", data), parts)
+    draw("precision_recall", data)
+
+
+@pytest.mark.parametrize(
+    ("study", "change", "part"),
+    [
+        ("square_free_runs", {"left": 0}, "mark of the rule"),
+        ("ntp_losses", {"shape": (2, 2, 256)}, "trainable parameters"),
+    ],
+)
+def test_what_was_not_tried_has_no_verdict(study: str, change: Data, part: str) -> None:
+    before, after = (
+        [part in verdict.claim for verdict in STUDIES[study].verdicts(BUILDERS[study](**each))]
+        for each in ({}, change)
+    )
+    assert sum(before) == 1 and not any(after) and len(after) == len(before) - 1
+
+
+@pytest.mark.parametrize(("area", "words"), [(0.5, "does not tell"), (0.3, "tells")])
+def test_a_control_is_told_beside_the_verdict(area: float, words: str) -> None:
+    *_, order = STUDIES["unigram_likelihood"].verdicts(
+        unigram_likelihood(areas={"backwards": area})
+    )
+    assert f"The likelihood {words} the direction" in order.why
