@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..text.sieve import Words
-from .intervals import Estimate, ratio
+from .intervals import Estimate, ratio, share_of
 
 MALFORMED = 0
 PRIME = 2
@@ -107,12 +107,22 @@ def word_scores(predicted: Sequence[Words], true: Sequence[Words]) -> list[WordS
             word=int(vocabulary[i]),
             true=int(total[i]),
             predicted=int(generated[i]),
-            precision=ratio(hit[i], found[i]),
-            recall=ratio(hit[i], stand[i]),
-            f1=ratio(2 * hit[i], found[i] + stand[i]),
+            precision=_rate(hit[i], found[i]),
+            recall=_rate(hit[i], stand[i]),
+            f1=_rate(2 * hit[i], found[i] + stand[i]),
         )
         for i in np.argsort(-total, kind="stable")
     ]
+
+
+def _rate(hits: Integers, among: Integers) -> Estimate:
+    """The share over all prompts.
+
+    Where all or none are hits, drawing prompts again would show no doubt: words are counted as if
+    they were independent then.
+    """
+    some, n = int(hits.sum()), int(among.sum())
+    return ratio(hits, among) if 0 < some < n else share_of(some, n)
 
 
 class Confusion(NamedTuple):

@@ -192,6 +192,8 @@ def extends(data: dict[str, Any], *, claim: str) -> Verdict:
         for size, each in pauses.items()
         if each is None
     ]
+    if len(batches) > 1:
+        why.append("The runs differ in the size of their steps, so these cannot be compared.")
     if len(lengths) > 1:
         why.append("The runs differ in length, and so in how fast their learning rate falls.")
     return Verdict(

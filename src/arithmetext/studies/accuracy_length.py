@@ -280,7 +280,7 @@ def _two_clusters(far: list[dict[str, Any]]) -> Verdict:
         f" collapsed or have less than {LOW}, {sum(between)} are between; collapsed, no better"
         f" than chance: {said(collapsed)} (agrees if most are in the first group, some in the"
         " second, and fewer between than there)",
-        agrees=sum(high) > len(each) / 2 and sum(low) > 0 and sum(between) < sum(low),
+        agrees=sum(high) > len(each) / 2 and sum(between) < sum(low),
         why=f"Of the {count} that have collapsed, {explained} are well above chance with each word"
         " at its own shift: such have left out or added words, and need not be hard to predict."
         " One that slips later has an accuracy between the two groups.",

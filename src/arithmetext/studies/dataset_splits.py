@@ -161,7 +161,7 @@ def verdicts(data: dict[str, Any]) -> list[Verdict]:
             paper="the sets are disjoint",
             ours=f"{overlaps} overlaps between {len(data['ranges'])} ranges, which hold"
             f" {covered:,} of the {data['n'] - 1:,} words of the text",
-            agrees=overlaps == 0 and covered == data["n"] - 1,
+            agrees=overlaps == 0,
         ),
     ]
 
