@@ -2,12 +2,14 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from arithmetext import report, reproduction, studies
+from arithmetext import packed, report, reproduction, studies
+from arithmetext.errors import InputError
 from arithmetext.training import kept
 from conftest import Run
 
@@ -39,7 +41,8 @@ SMALL: dict[str, dict[str, Any]] = {
         }
     },
     "mlm_losses": {
-        "trained": {size: ["mlm-laptop", f"tokens.size={size}", *_GPT] for size in ("64", "256")}
+        part: {size: [f"{task}-laptop", f"tokens.size={size}", *_GPT] for size in ("64", "256")}
+        for part, task in (("trained", "mlm"), ("beside", "ntp"))
     },
     "mlm_accuracy": {"model": ["mlm-laptop", "tokens.size=64", *_GPT], "windows": 4},
     "accuracy_length": {"model": ["ntp-laptop", *_GPT], "continuing": _CONTINUING},
@@ -185,9 +188,27 @@ def test_one_that_fails_does_not_stop_the_others(tmp_path, monkeypatch, capsys) 
     assert exit.value.exit_code == 1
     said = capsys.readouterr()
     assert "no such luck" in said.err
-    assert said.err.splitlines()[-1] == "failed: dictionary_growth; the others are kept"
+    assert said.err.splitlines()[-1].startswith("failed: dictionary_growth; ")
     assert re.search(r"\[2/2\] dataset_splits +0\.0 s", said.out)
     assert (tmp_path / "laptop/index.html").exists()
+    with pytest.raises(typer.Exit) as exit:
+        reproduce("laptop", ["dictionary_growth"], tmp_path / "nothing")
+    assert exit.value.exit_code == 1
+    assert "The report" not in capsys.readouterr().out
+
+
+def test_bad_input_of_a_study_is_one_line(tmp_path, monkeypatch, capsys) -> None:
+    import typer
+
+    from arithmetext.cli import reproduce
+
+    def run(settings: dict[str, Any]) -> dict[str, Any]:
+        raise InputError("the disk is full")
+
+    monkeypatch.setattr(studies.all_studies()["dictionary_growth"], "run", run)
+    with pytest.raises(typer.Exit):
+        reproduce("laptop", ["dictionary_growth"], tmp_path)
+    assert capsys.readouterr().err.splitlines()[0] == "dictionary_growth: the disk is full"
 
 
 def test_the_time_left_goes_by_the_pace_of_what_is_done(monkeypatch) -> None:
@@ -206,7 +227,7 @@ def test_the_time_left_goes_by_the_pace_of_what_is_done(monkeypatch) -> None:
     assert studies.Clock("paper", [short]).left() == ""
 
 
-def test_a_record_outlives_the_weights(tmp_path, monkeypatch) -> None:
+def test_a_record_outlives_the_weights(tmp_path, monkeypatch, capsys) -> None:
     recipe = ["ntp-laptop", *_GPT, "seed=17"]
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "one"))
     known = reproduction.record(recipe)
@@ -218,8 +239,37 @@ def test_a_record_outlives_the_weights(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(kept, "train", None)  # it would have to be called
     with pytest.raises(TypeError):
         reproduction.record(recipe)
+    (tmp_path / "carried/damaged.json").write_bytes(b"\xff{")
     kept.take_records(tmp_path / "carried")
+    assert "damaged.json is no record" in capsys.readouterr().err
     assert reproduction.record(recipe) == known
+
+
+def test_a_record_is_that_of_the_weights(tmp_path, monkeypatch) -> None:
+    recipe = ["ntp-laptop", *_GPT, "seed=18"]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = kept.trained(reproduction.config(recipe))
+    known = reproduction.record(recipe)
+    # One from elsewhere, and weights that are made here.
+    shutil.rmtree(folder)
+    folder.mkdir()
+    (folder / "record.json").write_text(json.dumps(known | {"seconds": -1.0}))
+    assert reproduction.record(recipe)["seconds"] == -1
+    kept.trained(reproduction.config(recipe))
+    assert reproduction.record(recipe)["seconds"] > 0
+    monkeypatch.setattr(kept, "train", None)  # they are there now
+    assert kept.trained(reproduction.config(recipe)) == folder
+    (folder / "record.json").write_text("{")
+    assert reproduction.record(recipe)["validation"] == known["validation"]
+
+
+def test_prompts_are_taken_where_they_are_asked_for(tmp_path, monkeypatch) -> None:
+    recipe = ["ntp-laptop", *_GPT]
+    for at in (reproduction.NEAR, *reproduction.FAR):
+        prompts, made = reproduction.continuations(recipe, at, _CONTINUING)
+        assert ((prompts.places >= at) & (prompts.places <= at + 10**6)).all()
+        place, word = int(prompts.places[0]), int(made.true[0][0])
+        assert packed(place) == word
 
 
 def test_a_result_of_another_version_is_left_out(tmp_path: Path, capsys) -> None:

@@ -296,9 +296,14 @@ def reproduce(
     if scale not in studies.SCALES:
         raise InputError(f"no scale {scale!r}; there are: {', '.join(studies.SCALES)}")
     failed = _perform(studies.pick(only or []), scale, out / scale)
-    print(f"The report is {report.build(out / scale)}")
     if failed:
-        print(f"failed: {', '.join(failed)}; the others are kept", file=sys.stderr)
+        said = (
+            f"failed: {', '.join(failed)}; the page has what was kept of them before, if anything"
+        )
+        print(said, file=sys.stderr)
+    if any((out / scale / "data").glob("*.json")):
+        print(f"The report is {report.build(out / scale)}")
+    if failed:
         raise typer.Exit(1)
 
 
@@ -322,15 +327,18 @@ def _perform(chosen: dict[str, Any], scale: str, folder: Path) -> list[str]:
         terminal = sys.stdout.isatty()
         if terminal:
             print(f"{line}{clock.left()}")
+        over = _LINE_UP if terminal else ""
         try:
             seconds = f"{studies.perform(study, scale, folder / 'data').seconds:.1f} s"
-        except Exception:
-            traceback.print_exc()
+        except Exception as error:
+            if isinstance(error, InputError):
+                print(f"{name}: {error}", file=sys.stderr)
+            else:
+                traceback.print_exc()
             failed.append(name)
-            seconds = "failed"
+            seconds, over = "failed", ""  # what went wrong stands on the last line
         clock.tick(study)
         kept.put_records(folder / "runs")
-        over = _LINE_UP if terminal else ""
         print(f"{over}{line}{seconds:>8}  {clock.left()}".rstrip(), flush=True)
     return failed
 

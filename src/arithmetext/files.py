@@ -8,6 +8,11 @@ from pathlib import Path
 
 from .errors import InputError
 
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
@@ -42,6 +47,18 @@ def whole_file(path: Path) -> Iterator[Path]:
 def cache_folder() -> Path:
     """Where the user keeps what can be made again."""
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "arithmetext"
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep other processes out of this block; they wait. Where locks are unknown, all may enter."""
+    make_folder(path.parent)
+    if fcntl is None:
+        yield
+        return
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def make_folder(path: Path) -> None:

@@ -56,7 +56,7 @@ def hmm(scale: str) -> Recipe:
     """The paper's baseline, which learns to predict from one token."""
     if scale == "laptop":
         small = ("batch=2^14", "device_batch=2^14", "validation=2^16", "steps=300")
-        return ["hmm-paper", *(f"training.{change}" for change in small)]
+        return ["hmm-paper", "tokens.kind=words", *(f"training.{change}" for change in small)]
     return ["hmm-paper"]
 
 
@@ -100,12 +100,13 @@ def record(recipe_and_changes: Recipe) -> dict[str, Any]:
 
 
 def training(recipe_and_changes: Recipe) -> dict[str, Any]:
-    """How long a model was trained, and where."""
+    """How long a model was trained, where, and on what."""
     known = record(recipe_and_changes)
     return {
         "tokens": known["tokens"],
         "seconds": known["seconds"],
         "device": known["environment"]["device"],
+        "token": {"bpe": "a piece of text", "words": "a word"}[known["config"]["tokens"]["kind"]],
     }
 
 

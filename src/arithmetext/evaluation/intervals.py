@@ -69,15 +69,12 @@ def share_of(some: float, n: int) -> Estimate:
 
 
 def difference(first: Estimate, second: Estimate) -> Estimate:
-    """That of two independent shares, with Newcombe's hybrid interval; no share counts as 0."""
-    if first.value is None or first.low is None or first.high is None:
+    """That of two independent shares, with Newcombe's hybrid interval."""
+    (a, a_low, a_high), (b, b_low, b_high) = first, second
+    if a is None or a_low is None or a_high is None or b is None or b_low is None or b_high is None:
         return NOTHING
-    value, low, high = (0.0 if number is None else number for number in second)
-    middle = first.value - value
     return Estimate(
-        middle,
-        middle - hypot(first.value - first.low, high - value),
-        middle + hypot(first.high - first.value, value - low),
+        a - b, a - b - hypot(a - a_low, b_high - b), a - b + hypot(a_high - a, b - b_low)
     )
 
 

@@ -38,9 +38,10 @@ def findings(folder: Path) -> list[Finding]:
             continue
         try:
             found.append(_finding(name, study, path))
-        except (KeyError, IndexError, TypeError, ValueError):
+        except Exception as error:  # whatever it is, the other studies are shown
+            about = f"{type(error).__name__}: {error}"
             print(
-                f"left out: {path} does not fit this version of the study",
+                f"left out: {path} does not fit this version of the study ({about})",
                 file=sys.stderr,
             )
     if not found:

@@ -19,6 +19,7 @@ from . import Verdict
 Scale = Callable[[int, dict[str, Any]], tuple[float, float]]
 
 SHOWN = 20  # validations
+LATER = 1.1  # times as many steps: less is not told apart
 
 
 def of_uniform(size: int, record: dict[str, Any]) -> tuple[float, float]:
@@ -106,7 +107,8 @@ def how_trained(data: dict[str, Any]) -> str:
     return (
         f"One run for each D (seed {configs[0]['seed']}) of a model with {model['layers']} layers"
         f" of {model['heads']} heads, L = {model['context']} and {training['batch']:,} tokens a"
-        f" step, {_listed(f'{_last(record):,}' for record in data.values())} steps,"
+        f" step, the learning rate rising for {training['warmup']:,} steps,"
+        f" {_listed(f'{_last(record):,}' for record in data.values())} steps,"
         f" {_listed(f'{each:.0f}' for each in seconds)} seconds on"
         f" {next(iter(data.values()))['environment']['device']}."
     )
@@ -206,10 +208,10 @@ def extends(data: dict[str, Any], *, claim: str) -> Verdict:
             else f"no step found for D = {size}"
             for size, each in pauses.items()
         )
-        + " (one run each; agrees if later for every larger D)",
+        + " (one run each; agrees if later by a tenth for every larger D)",
         agrees=len(ends) == len(data)
         and len(batches) == 1
-        and all(one < other for one, other in pairwise(ends)),
+        and all(LATER * one < other for one, other in pairwise(ends)),
         why=" ".join(why),
     )
 
@@ -220,6 +222,7 @@ def _said(size: int, pause: Plateau | None) -> str:
     return (
         f"steps {pause.begin:.0f} to {pause.end:.0f}, at {pause.loss / log(size):.3f} ln D, then a"
         f" descent that is steepest at {pause.steepest:.0f}"
+        + "".join(f"; an earlier pause at {step:.0f}" for step in pause.others)
     )
 
 

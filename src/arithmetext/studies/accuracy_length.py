@@ -139,7 +139,8 @@ def caption(data: dict[str, Any]) -> str:
     low, collapsed, slipped, everything = _low(scales)
     return (
         f"Word accuracy of the likeliest continuation (β = ∞) of {data['prompts']} prompts of"
-        f" {data['tokens']} tokens near each of {_places(scales)}, seed {data['seed']}. Left:"
+        f" {data['tokens']} tokens (each {data['training']['token']}) near each of"
+        f" {_places(scales)}, seed {data['seed']}. Left:"
         " against the number of tokens generated, each prompt a point and their mean a line, with"
         " 95 % intervals from the bootstrap over prompts; the scales are drawn side by side. Right:"
         f" each continuation of {last[0]['tokens']} tokens, those found to have left out or added"
@@ -170,7 +171,7 @@ def verdicts(data: dict[str, Any]) -> list[Verdict]:
     return [
         *(_settles(scale, data["training"]) for scale in far),
         _scale_does_not_matter(far),
-        _highest_for_few(far),
+        _highest_for_few(far, data["training"]),
         _varies_for_few(far),
         _stabilises(far),
         _two_clusters(far),
@@ -206,15 +207,15 @@ def _scale_does_not_matter(far: list[dict[str, Any]]) -> Verdict:
         f" {short(far[-1]['at'])}.",
         paper="not affected",
         ours=f"{means}; from the first to the last it changes by {said(change)} (agrees if the"
-        " interval has 0)",
-        agrees=meets(change, 0, 0),
+        f" interval is within ±{STEADY})",
+        agrees=within(change, -STEADY, STEADY),
         why="The words drift with the scale, and chance with them: it is"
         f" {far[0]['alignment']['chance']['value']:.3f} near the first and"
         f" {far[-1]['alignment']['chance']['value']:.3f} near the last.",
     )
 
 
-def _highest_for_few(far: list[dict[str, Any]]) -> Verdict:
+def _highest_for_few(far: list[dict[str, Any]], learned: dict[str, Any]) -> Verdict:
     lengths = [row["tokens"] for row in far[0]["by_tokens"]]
     means = [np.concatenate([_each(scale, i) for scale in far]).mean() for i in range(len(lengths))]
     best = int(np.argmax(means))
@@ -227,7 +228,9 @@ def _highest_for_few(far: list[dict[str, Any]]) -> Verdict:
         " highest at 8 or fewer and the interval is above 0)",
         agrees=lengths[best] <= 8 and fall.low is not None and fall.low > 0,
         why="A prompt may end inside a word, so the first token may be just the rest of one that is"
-        " half spelled.",
+        " half spelled."
+        if learned["token"] != "a word"
+        else "Here every token is a word.",
     )
 
 

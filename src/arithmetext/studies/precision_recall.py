@@ -145,12 +145,17 @@ def caption(data: dict[str, Any]) -> str:
         " places"
         for name, scores in data["words"].items()
     )
+    without = [
+        f" The {name} never generates a prime."
+        for name, scores in data["words"].items()
+        if not any(each["word"] == PRIMES and each["predicted"] for each in scores)
+    ]
     return (
         "Precision (of the times that a word was generated, the share that are right) and recall"
         " (of the times that it stands there, the share that was generated) of each word: circles"
         f" for the GPT-2, squares for the HMM, β = ∞, {data['prompts']} prompts of"
         f" {data['tokens']} tokens near {short(data['at'])} continued by as many, seed"
-        f" {data['seed']}. Red rings: primes; dashed: equal F1. Words that stand or were generated"
+        f" {data['seed']}. Red rings: primes; dashed: equal F1.{''.join(without)} Words that stand or were generated"
         f" fewer than {OFTEN} times are small and faint, and those that were never generated, or"
         f" stand nowhere, are left out. That leaves {models}. Intervals of 95 % in the table are"
         " from the bootstrap over prompts."
@@ -196,8 +201,8 @@ def _primes(name: str, what: str, score: dict[str, Any] | None) -> Verdict:
         ours=f"{said(ours)} (agrees if the interval meets that of the paper,"
         f" [{theirs.low:.3f}, {theirs.high:.3f}])",
         agrees=meets(ours, theirs.low, theirs.high),
-        why=f"The number in the paper's source is {right}/{among} to all its digits, so it seems to"
-        f" rest on one sentence with {among} such words; its interval is Wilson's.",
+        why=f"The paper's number is {right}/{among} to all digits of its source: one sentence, it"
+        " seems.",
     )
 
 
@@ -208,9 +213,11 @@ def _square_free(scores: dict[str, dict[str, Any]]) -> Verdict:
         paper="0.4–0.5",
         ours="F1 "
         + ", ".join(f"{said(Estimate(**each['f1']))} for {w}" for w, each in found.items())
-        + " (agrees if each interval meets 0.4 to 0.5)",
+        + " (agrees if the intervals of all three meet 0.4 to 0.5)",
         agrees=len(found) == len(SQUARE_FREE)
-        and all(meets(Estimate(**each["f1"]), 0.4, 0.5) for each in found.values()),
+        and all(
+            meets(Estimate(**each[what]), 0.4, 0.5) for each in found.values() for what in _MEASURES
+        ),
         why="Precision and recall: "
         + ", ".join(
             f"{_number(each['precision']['value'])} and {_number(each['recall']['value'])}"

@@ -10,7 +10,7 @@ from matplotlib.patches import Patch
 
 from ..evaluation.evaluate import plain
 from ..evaluation.intervals import Estimate, difference, said, share_of
-from ..evaluation.words import PRIME, at_primes, word_scores
+from ..evaluation.words import PRIME, WordScore, at_primes, word_scores
 from ..figures import COLOURS
 from ..integers import short
 from ..reproduction import FAR, continuations, continuing, hmm, ntp
@@ -41,15 +41,29 @@ def run(settings: dict[str, Any]) -> dict[str, Any]:
     for name, recipe in settings["models"].items():
         _, made = continuations(recipe, settings["at"], settings["continuing"])
         generated, standing = at_primes(made.predicted, made.true)
-        [primes] = [
-            score for score in word_scores(made.predicted, made.true) if score.word == PRIME
-        ]
+        scores = word_scores(made.predicted, made.true)
+        primes = next(score for score in scores if score.word == PRIME)
         found[name] = {
             "generated": [[unpack(word) or "malformed", count] for word, count in generated],
             "standing": [[unpack(word), count] for word, count in standing],
             "right": {"generated": plain(primes.recall), "standing": plain(primes.precision)},
+            "square_free": {
+                "generated": _square_free_share(scores, "predicted"),
+                "standing": _square_free_share(scores, "true"),
+            },
         }
     return {"at": settings["at"], "primes": found, **settings["continuing"]}
+
+
+def _square_free_share(scores: list[WordScore], kind: str) -> float:
+    """Of all words but primes, how many are square-free."""
+    counts = [
+        (square_free(unpack(score.word)), int(getattr(score, kind)))
+        for score in scores
+        if score.word != PRIME
+    ]
+    free = sum(count for is_free, count in counts if is_free)
+    return free / max(1, sum(count for _, count in counts))
 
 
 def plot(data: dict[str, Any]) -> Figure:
@@ -126,10 +140,7 @@ def verdicts(data: dict[str, Any]) -> list[Verdict]:
     models = data["primes"]
     return [
         *(_higher(models, side) for side in SIDES),
-        *(
-            _confused(models["GPT-2"][side], models["HMM"][side], side, data["at"])
-            for side in SIDES
-        ),
+        *(_confused(models, side, data["at"]) for side in SIDES),
     ]
 
 
@@ -147,22 +158,20 @@ def _higher(models: dict[str, Any], side: str) -> Verdict:
     )
 
 
-def _confused(gpt: Counts, markov: Counts, side: str, at: int) -> Verdict:
-    """Whether wrong words are square-free more often than words are."""
-    ours, theirs = _wrong_square_free(gpt), _wrong_square_free(markov)
+def _confused(models: dict[str, Any], side: str, at: int) -> Verdict:
+    """Whether wrong words are square-free more often than the words that come on that side."""
+    ours, theirs = (_wrong_square_free(models[name][side]) for name in ("GPT-2", "HMM"))
+    expected = models["GPT-2"]["square_free"][side]
     primes = 1 / log(at)
-    expected, odd = (
-        (density - multiple * primes) / (1 - multiple * primes)
-        for density, multiple in ((6 / pi**2, 1), (8 / pi**2, 2))
-    )
+    odd = (8 / pi**2 - 2 * primes) / (1 - 2 * primes)
     return Verdict(
         claim=f"Primes are very frequently confused with square-free words ({SIDES[side]}).",
         paper="very frequently",
-        ours=f"square-free are {said(ours)} of the wrong ones; of all words but primes"
-        f" {expected:.3f} are (agrees if the interval is above that); HMM {said(theirs)}",
+        ours=f"square-free are {said(ours)} of the wrong ones; of all that are {side}, primes left"
+        f" out, {expected:.3f} are (agrees if the interval is above that); HMM {said(theirs)}",
         agrees=ours.low is not None and ours.low > expected,
         why=f"Of odd numbers that are no primes {odd:.3f} are square-free, so a model that knew"
-        " only which numbers are odd would come to that.",
+        " only which numbers are odd would come to that. Places are taken for independent.",
     )
 
 

@@ -5,7 +5,7 @@ A change of the code that makes another model of the same configuration needs an
 
 import hashlib
 import json
-import shutil
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import pairwise
@@ -15,7 +15,7 @@ from statistics import median
 from typing import Any
 
 from .. import __version__
-from ..files import cache_folder, make_folder, write_whole
+from ..files import cache_folder, locked, make_folder, write_whole
 from . import monitor
 from .config import Config
 from .loop import train
@@ -27,9 +27,12 @@ _asked: set[str] = set()  # the runs that were asked for
 def trained(config: Config) -> Path:
     """The folder of a finished run with this configuration; one that was killed goes on."""
     folder = _folder(config)
-    if not (folder / "model" / "config.json").exists():  # the last that a run writes
-        train(config, folder, resume=True)
-    _write_record(folder)
+    with locked(folder.with_suffix(".lock")):  # two processes would train in the same folder
+        fresh = not (folder / "model" / "config.json").exists()  # the last that a run writes
+        if fresh:
+            train(config, folder, resume=True)
+        if fresh or _read(folder / _RECORD) is None:
+            _write_record(folder)
     return folder
 
 
@@ -39,28 +42,44 @@ def record(config: Config) -> dict[str, Any]:
     Its `config` and `environment`, how long it took, `training` losses by step, and `validation`.
     """
     path = _folder(config) / _RECORD
-    if not path.exists():
+    known = _read(path)
+    if known is None:
         trained(config)
-    known: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        known = _read(path)
+    assert known is not None
     return known
 
 
 def put_records(folder: Path) -> None:
     """Put the records of all runs that were asked for into a folder."""
     for key in sorted(_asked):
-        source = _runs() / key / _RECORD
-        if source.exists():
+        known = _read(_runs() / key / _RECORD)
+        if known is not None:
             make_folder(folder)
-            shutil.copyfile(source, folder / f"{key}.json")
+            write_whole(folder / f"{key}.json", json.dumps(known))
 
 
 def take_records(folder: Path) -> None:
-    """Know the runs whose records are in a folder."""
-    for source in folder.glob("*.json"):
-        target = _runs() / source.stem / _RECORD
-        if not target.exists():
+    """Know the runs whose records are in a folder, where nothing is known of them yet."""
+    for source in sorted(folder.glob("*.json")):
+        known, target = _read(source), _runs() / source.stem / _RECORD
+        if known is None:
+            print(f"left out: {source} is no record of a run", file=sys.stderr)
+        elif _read(target) is None:
             make_folder(target.parent)
-            write_whole(target, source.read_text(encoding="utf-8"))
+            write_whole(target, json.dumps(known))
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """A record; None where there is none that can be read."""
+    try:
+        known = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return known if isinstance(known, dict) and known.keys() >= _PARTS else None
+
+
+_PARTS = {"config", "environment", "seconds", "tokens", "training", "validation"}
 
 
 def _runs() -> Path:
@@ -75,8 +94,6 @@ def _folder(config: Config) -> Path:
 
 
 def _write_record(folder: Path) -> None:
-    if (folder / _RECORD).exists():
-        return
     known = {
         name: json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
         for name in ("config", "environment")
