@@ -285,7 +285,9 @@ def dictionary(
 @app.command()
 def reproduce(
     scale: Annotated[str, typer.Option(help="laptop, gpu or paper.")] = "laptop",
-    only: Annotated[list[str] | None, typer.Option(metavar="STUDY", help="Just this one.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="STUDY", help="Just this one; may be repeated.")
+    ] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where reports are kept.")] = Path(
         "reports"
     ),

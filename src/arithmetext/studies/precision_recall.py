@@ -155,10 +155,10 @@ def caption(data: dict[str, Any]) -> str:
         " (of the times that it stands there, the share that was generated) of each word: circles"
         f" for the GPT-2, squares for the HMM, β = ∞, {data['prompts']} prompts of"
         f" {data['tokens']} tokens near {short(data['at'])} continued by as many, seed"
-        f" {data['seed']}. Red rings: primes; dashed: equal F1.{''.join(without)} Words that stand or were generated"
-        f" fewer than {OFTEN} times are small and faint, and those that were never generated, or"
-        f" stand nowhere, are left out. That leaves {models}. Intervals of 95 % in the table are"
-        " from the bootstrap over prompts."
+        f" {data['seed']}. Red rings: primes; dashed: equal F1.{''.join(without)} Words that"
+        f" stand or were generated fewer than {OFTEN} times are small and faint, and those that"
+        f" were never generated, or stand nowhere, are left out. That leaves {models}. Intervals of"
+        " 95 % in the table are from the bootstrap over prompts."
     )
 
 
