@@ -165,7 +165,6 @@ def test_the_head_is_chosen_in_one_half_and_shown_in_the_other() -> None:
     looked = Looked(means * counts[:, None, None], counts)
     found = looked.figures(4)
     assert (found["layer"], found["head"]) == (1, 0)
-    assert found["swings"].tolist() == [[0, 0, 0.5], [1, 0, 0]]
     assert found["swing"] == pytest.approx(0, abs=1e-9)
     assert found["periodic"][0].value is None
     assert [each.value for each in found["periodic"][1:]] == pytest.approx([1] * 40)
@@ -174,8 +173,5 @@ def test_the_head_is_chosen_in_one_half_and_shown_in_the_other() -> None:
     pairs, early = counts.sum(0)[1:], counts[:4].sum(0)[1:]
     waves = [0.5 * (distances % 4 == 1)[1:], (distances % 4 == 0)[1:] * early / pairs]
     expected = 1 + np.array(waves) / 3
-    np.testing.assert_allclose(found["layers"][:, 1:], expected, atol=1e-4)
     assert [each.value for each in found["all"][1:]] == pytest.approx(expected.mean(0))
-    in_json = json.loads(json.dumps(plain(found)))
-    assert in_json["pairs"] == [0, *pairs]
-    assert [layer[0] for layer in in_json["layers"]] == [None, None]
+    assert json.loads(json.dumps(plain(found)))["all"][0]["value"] is None

@@ -88,6 +88,12 @@ def continuing(scale: str) -> dict[str, Any]:
     return {"prompts": 128, "tokens": length, "forget": forget, "seed": 0}
 
 
+def compared(scale: str) -> dict[str, Any]:
+    """The settings of studies that compare both models word by word."""
+    models = {"GPT-2": ntp(scale), "HMM": hmm(scale)}
+    return {"models": models, "at": FAR[0], "continuing": continuing(scale)}
+
+
 def config(recipe_and_changes: Recipe) -> Config:
     """The configuration that a recipe with its changes says."""
     base, *changes = recipe_and_changes

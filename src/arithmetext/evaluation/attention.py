@@ -49,7 +49,7 @@ class Looked:
             return np.asarray(self.sums.sum(0) / self.counts.sum(0))
 
     def figures(self, period: int) -> dict[str, Any]:
-        """What there is to report: all heads, each layer, and the head with the clearest period.
+        """What there is to report: all heads, and the head with the clearest period.
 
         The best of many heads looks periodic by chance, so it is chosen in the first half of the
         windows and shown in the second. Distance 0, at which tokens look at themselves, is left out
@@ -60,10 +60,7 @@ class Looked:
         swings = swing(chosen.curves()[..., 1:], period)
         layer, head = (int(i) for i in np.unravel_index(np.argmax(swings), swings.shape))
         return {
-            "pairs": self.counts.sum(0),
             "all": _estimates(self.sums.mean((1, 2)), self.counts),
-            "layers": self.curves().mean(1).round(4),
-            "swings": swings.round(4),
             "layer": layer,
             "head": head,
             "swing": float(swing(shown.curves()[layer, head, 1:], period)),

@@ -20,7 +20,6 @@ class Plateau(NamedTuple):
     slowest: float
     end: float
     loss: float  # at the slowest, nats a token
-    slowed: float  # the speed there, as a share of the lesser one of the two descents
     steepest: float  # where the second descent is steepest
     others: tuple[float, ...]  # the slowest places of other pauses
 
@@ -60,7 +59,6 @@ def plateau(record: dict[str, Any]) -> Plateau | None:
         slowest=float(steps[k]),
         end=float(steps[elsewhere[elsewhere > k].min(initial=len(steps)) - 1]),
         loss=float(losses[k]),
-        slowed=float(max(0, speeds[k]) / descents[k]),
         steepest=float(steps[k + speeds[k:].argmax()]),
         others=tuple(float(steps[i]) for i in others),
     )

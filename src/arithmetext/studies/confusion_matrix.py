@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..evaluation.intervals import Estimate, said, share_of
 from ..evaluation.words import confusion
 from ..integers import short
-from ..reproduction import FAR, continuations, continuing, hmm, ntp
+from ..reproduction import compared, continuations
 from ..trees import square_free, unpack
 from . import Verdict
 
@@ -26,8 +26,7 @@ Floats = NDArray[np.float64]
 
 
 def settings(scale: str) -> dict[str, Any]:
-    models = {"GPT-2": ntp(scale), "HMM": hmm(scale)}
-    return {"models": models, "at": FAR[0], "continuing": continuing(scale)}
+    return compared(scale)
 
 
 def run(settings: dict[str, Any]) -> dict[str, Any]:

@@ -154,8 +154,9 @@ def caption(data: dict[str, Any]) -> str:
     return (
         f"Share of hidden tokens that are found in {data['windows']} windows of {data['tokens']}"
         " tokens near each of the integers named above the panels, none of which was trained on,"
-        " when tokens are drawn in proportion to p^β. The model learned with a share of"
-        f" {CHOSEN:g}. White lines, where there are any: {GOOD_ABOVE:g} (dashed) and"
+        f" when tokens (each {data['training']['token']}) are drawn in proportion to p^β. The model"
+        f" learned for {data['training']['seconds'] / 60:.1f} minutes with a share of {CHOSEN:g}."
+        " White lines, where there are any: {GOOD_ABOVE:g} (dashed) and"
         f" {BEST_ABOVE:g} (full); dotted frame: where the paper has more than {GOOD_ABOVE:g}."
         f" Intervals of 95 % (bootstrap over windows) are at most ± {widest:.3f}."
     )

@@ -146,7 +146,7 @@ def _parameters(data: dict[str, Any]) -> list[Verdict]:
             paper="8.7e7",
             ours=f"{said} (exact; agrees if all are within 2 % of the paper's)",
             agrees=all(abs(count / PAPER_PARAMETERS - 1) < 0.02 for count in counts.values()),
-            why="To two digits it is 8.7e7 for D = 1024 only. The matrix of tokens serves as input"
-            " and output, and is counted once.",
+            why=f"To two digits {', '.join(f'{count:.1e}' for count in counts.values())}. One"
+            " matrix of tokens serves for input and output.",
         )
     ]

@@ -13,7 +13,7 @@ from ..evaluation.intervals import NOTHING, Estimate, meets, said, share
 from ..evaluation.words import word_scores
 from ..figures import MARKS
 from ..integers import short
-from ..reproduction import FAR, continuations, continuing, hmm, ntp
+from ..reproduction import compared, continuations
 from ..trees import unpack
 from . import Verdict
 
@@ -34,8 +34,7 @@ PAPER = {
 
 
 def settings(scale: str) -> dict[str, Any]:
-    models = {"GPT-2": ntp(scale), "HMM": hmm(scale)}
-    return {"models": models, "at": FAR[0], "continuing": continuing(scale)}
+    return compared(scale)
 
 
 def run(settings: dict[str, Any]) -> dict[str, Any]:

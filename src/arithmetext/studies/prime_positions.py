@@ -13,7 +13,7 @@ from ..evaluation.intervals import Estimate, difference, said, share_of
 from ..evaluation.words import PRIME, WordScore, at_primes, word_scores
 from ..figures import COLOURS
 from ..integers import short
-from ..reproduction import FAR, continuations, continuing, hmm, ntp
+from ..reproduction import compared, continuations
 from ..trees import square_free, unpack
 from . import Verdict
 
@@ -32,8 +32,7 @@ Counts = list[tuple[str, int]]
 
 
 def settings(scale: str) -> dict[str, Any]:
-    models = {"GPT-2": ntp(scale), "HMM": hmm(scale)}
-    return {"models": models, "at": FAR[0], "continuing": continuing(scale)}
+    return compared(scale)
 
 
 def run(settings: dict[str, Any]) -> dict[str, Any]:
