@@ -76,7 +76,9 @@ def accuracy_length(
     return {"scales": [scale(*place) for place in places], "training": _trained(), **HOW}
 
 
-def accuracy_beta(*, accuracy=(), kl=(), malformed=0.001, hmm_accuracy=0.1, hmm_kl=0.3) -> Data:
+def accuracy_beta(
+    *, accuracy=(), kl=(), malformed=0.001, at=0.1, hmm_accuracy=0.1, hmm_kl=0.3
+) -> Data:
     """`accuracy` and `kl` are for some β; malformed words are most at one of them."""
     right = {0.1: 0.1, 0.5: 0.2, 1: 0.25, 2: 0.3, 3.3: 0.4, 5: 0.4, 10: 0.4, "inf": 0.3}
     apart = {0.1: 0.4, 0.5: 0.3, 1: 0.2, 2: 0.05, 3.3: 0.05, 5: 0.15, 10: 0.2, "inf": 0.3}
@@ -96,7 +98,7 @@ def accuracy_beta(*, accuracy=(), kl=(), malformed=0.001, hmm_accuracy=0.1, hmm_
         }
 
     curves = {
-        "GPT-2": [row(b, right[b], apart[b], malformed if b == 0.5 else 0.0005) for b in right],
+        "GPT-2": [row(b, right[b], apart[b], malformed if b == at else 0.0005) for b in right],
         "HMM": [row(b, hmm_accuracy, theirs.get(b, 0.9), 0.01) for b in right],
     }
     return {"at": FAR[0], "generated": 32, "curves": curves, **HOW}
@@ -160,7 +162,7 @@ def confusion_matrix(
     *,
     corner=(60, 40, 40, 5, 5),
     free=(60, 40, 40, 5, 5),
-    other=(60, 5, 5, 40, 5),
+    other=(60, 5, 5, 20, 5),
     rest=(5, 5, 5, 40, 5),
     words=("1100", "101010", "111000", "10", "110010", "10101010", "1010"),
 ) -> Data:
@@ -372,7 +374,7 @@ BUILDERS: dict[str, Callable[..., Data]] = {
 
 NO_CORNER_ELSEWHERE = {
     "free": (60, 0, 40, 5, 5),
-    "other": (60, 0, 5, 40, 5),
+    "other": (60, 0, 5, 5, 5),
     "rest": (5, 0, 5, 40, 5),
 }
 BLIND = (5, 30, 5, 5, 5)  # the same words whatever stands there, those of the corner most
@@ -419,8 +421,9 @@ CASES: dict[str, list[tuple[Data, list[str]]]] = {
         ({"accuracy": {0.1: 0.3}}, ["Word accuracy gets worse"]),
         ({"kl": {0.1: 0.21}}, ["KL^w gets worse"]),
         ({"kl": {0.1: 0.15}}, ["KL^w gets worse"]),
-        ({"malformed": 0.003}, ["Malformed"]),
+        ({"malformed": 0.003}, ["Malformed words stay below"]),
         ({"malformed": about(0.003, 0.001)}, []),
+        ({"at": 0.5}, ["Malformed words are commonest"]),
         ({"hmm_accuracy": 0.21}, ["far better than the HMM"]),
         ({"hmm_accuracy": about(0.19, 0.25)}, ["far better than the HMM"]),
         ({"hmm_kl": {1: 0.3, "inf": 0.5}}, []),
@@ -429,11 +432,14 @@ CASES: dict[str, list[tuple[Data, list[str]]]] = {
         ({"hmm_kl": 0.27}, ["about the same KL"]),
     ],
     "precision_recall": [
-        ({"gpt": {"10": {"precision": 0.6}}}, ["GPT-2 has the share of 0.3137"]),
-        ({"gpt": {"10": {"recall": 0.1}}}, ["GPT-2 has the share of 0.2759"]),
+        ({"gpt": {"10": {"precision": 0.6}}}, ["GPT-2 has the share of 0.3137", "For 10 "]),
+        ({"gpt": {"10": {"recall": 0.1}}}, ["GPT-2 has the share of 0.2759", "For 10 "]),
+        ({"gpt": {"10": {"f1": 0.22}}}, ["For 10 "]),
+        ({"gpt": {"10": {"f1": 0.38}}}, ["For 10 "]),
         ({"hmm": {"10": {"precision": 0.3}}}, ["HMM has the share of 0.0377"]),
         ({"hmm": {"10": {"recall": 0.3}}}, ["HMM has the share of 0.0345"]),
-        ({"gpt": {"10": {"precision": 0.22, "recall": 0.4}}}, []),
+        ({"gpt": {"10": {"precision": 0.22, "recall": 0.4}}}, ["For 10 "]),
+        ({"gpt": {"10": {"precision": 0.26, "recall": 0.34}}}, []),
         ({"gpt": {"10101010": {"f1": 0.38}}}, ["1010, 101010 and 10101010"]),
         ({"gpt": {"10101010": {"recall": 0.2}}}, ["1010, 101010 and 10101010"]),
         ({"gpt": {"1010": {"precision": 0.7}}}, ["1010, 101010 and 10101010"]),
@@ -458,12 +464,14 @@ CASES: dict[str, list[tuple[Data, list[str]]]] = {
         ({"standing": [("10", 900), ("1010", 50), ("1100", 50)]}, ["(standing where primes"]),
     ],
     "confusion_matrix": [
-        ({"corner": (60, 5, 5, 40, 5)}, ["at a prime or another square-free"]),
+        ({"corner": (60, 5, 5, 40, 5)}, ["at a prime or another square-free", "Most errors"]),
+        ({"other": (60, 5, 5, 40, 5)}, ["Most errors"]),
+        ({"other": (60, 5, 5, 20, 40)}, ["Most errors"]),
         ({"corner": (5, 5, 100, 5, 5)}, ["the corner of 10"]),
         ({"corner": (5, 5, 100, 5, 5)} | NO_CORNER_ELSEWHERE, []),
         (
             {"corner": (30, 30, 5, 5, 5)} | dict.fromkeys(("free", "other", "rest"), BLIND),
-            ["the corner of 10", "at a prime or another square-free"],
+            ["the corner of 10", "at a prime or another square-free", "Most errors"],
         ),
     ],
     "unigram_likelihood": [
@@ -547,9 +555,13 @@ EDGES: list[tuple[str, Data, list[str]]] = [
     (
         "precision_recall",
         {"gpt": {"10": {"predicted": 0, "precision": UNKNOWN, "recall": 0.0, "f1": 0.0}}},
-        ["share of 0.3137", "share of 0.2759"],
+        ["share of 0.3137", "share of 0.2759", "For 10 "],
     ),
-    ("precision_recall", {"gpt": {"10": None}}, ["share of 0.3137", "share of 0.2759"]),
+    (
+        "precision_recall",
+        {"gpt": {"10": None}},
+        ["share of 0.3137", "share of 0.2759", "For 10 "],
+    ),
     (
         "prime_positions",
         {"standing": [], "right": (0.3, UNKNOWN)},
@@ -560,7 +572,11 @@ EDGES: list[tuple[str, Data, list[str]]] = [
         {"hmm_standing": [], "hmm_right": (UNKNOWN, UNKNOWN)},
         ["generated where primes stand, more", "standing where primes are generated, more"],
     ),
-    ("confusion_matrix", {"words": ()}, ["the corner of 10", "at a prime or another"]),
+    (
+        "confusion_matrix",
+        {"words": ()},
+        ["the corner of 10", "at a prime or another", "Most errors"],
+    ),
     ("square_free_runs", {"left": 0}, []),
     ("mlm_losses", {"validated": False}, []),
     (

@@ -182,6 +182,7 @@ def verdicts(data: dict[str, Any]) -> list[Verdict]:
         _degrades(gpt, "accuracy", "Word accuracy"),
         _degrades(gpt, "kl_paper", "KL^w"),
         _malformed(gpt, hmm),
+        _most_malformed(gpt),
         _outperforms(gpt, hmm),
         _same_divergence(gpt, hmm),
     ]
@@ -253,6 +254,24 @@ def _malformed(gpt: Rows, hmm: Rows) -> Verdict:
         " of all β reach down to that)",
         agrees=all(row["malformed"]["low"] <= MALFORMED for row in gpt),
         why=f"The HMM has {_percent(_value(same, 'malformed'), 2)} at the same β.",
+    )
+
+
+def _most_malformed(gpt: Rows) -> Verdict:
+    flattest = min(gpt, key=_beta)
+    others = [row for row in gpt if row is not flattest]
+    next_worst = max(others, key=lambda row: _value(row, "malformed"))
+    parts = [
+        {key: 100 * value for key, value in row["malformed"].items()}
+        for row in (flattest, next_worst)
+    ]
+    return Verdict(
+        claim="Malformed words are commonest at the lowest β, 1/10.",
+        paper="the highest value is reached there",
+        ours=f"{said(parts[0], 2)} % at β = {_written(_beta(flattest))}; elsewhere at most"
+        f" {said(parts[1], 2)} %, at β = {_written(_beta(next_worst))} (agrees if the first is the"
+        " highest)",
+        agrees=_value(flattest, "malformed") > _value(next_worst, "malformed"),
     )
 
 

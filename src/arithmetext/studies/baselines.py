@@ -25,7 +25,7 @@ from . import Verdict
 
 TITLE = "How much of arithmetic models know"
 PLACE = 200
-COST = {"laptop": 70, "gpu": 500}
+COST = {"laptop": 70, "gpu": 600}
 
 PAPER_ACCURACY = 0.40  # of its GPT-2, at every scale from 1e13 to 1e15
 PAPER_GUESS = 0.1  # just below: a random guess, as the paper has it

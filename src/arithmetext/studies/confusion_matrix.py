@@ -101,7 +101,7 @@ def table(data: dict[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[Any]]]
 
 def verdicts(data: dict[str, Any]) -> list[Verdict]:
     models = {name: _ordered(found) for name, found in data["confusion"].items()}
-    return [_corner(models), _confused(models)]
+    return [_corner(models), _confused(models), _dominant(models)]
 
 
 def _corner(models: dict[str, tuple[list[str], Integers]]) -> Verdict:
@@ -147,6 +147,27 @@ def _confused(models: dict[str, tuple[list[str], Integers]]) -> Verdict:
         " That a number is not divisible by 4 tells square-free words from most others, but"
         " not from each other.",
     )
+
+
+def _dominant(models: dict[str, tuple[list[str], Integers]]) -> Verdict:
+    ours, theirs = (_among_errors(*models[name]) for name in ("GPT-2", "HMM"))
+    return Verdict(
+        claim="Most errors of the GPT-2 are square-free words in place of other square-free words.",
+        paper="the dominant error mode",
+        ours=f"{said(ours)} of the errors (agrees if the interval is above one half)",
+        agrees=ours.low is not None and ours.low > 0.5,
+        why=f"The HMM has {said(theirs)}. Counted are places of the words that have rows of their"
+        " own, as if independent.",
+    )
+
+
+def _among_errors(words: list[str], counts: Integers) -> Estimate:
+    """The share of all errors that are square-free words where other such words stand."""
+    named = len(words)
+    wrong = counts[:named].sum() - np.trace(counts[:named, :named])
+    some = [place for place, word in enumerate(words) if square_free(word)]
+    corner = counts[np.ix_(some, some)]
+    return share_of(int(corner.sum() - np.trace(corner)), int(wrong))
 
 
 def _errors(words: list[str], counts: Integers) -> tuple[Estimate, float]:

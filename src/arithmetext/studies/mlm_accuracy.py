@@ -156,7 +156,7 @@ def caption(data: dict[str, Any]) -> str:
         " tokens near each of the integers named above the panels, none of which was trained on,"
         f" when tokens (each {data['training']['token']}) are drawn in proportion to p^β. The model"
         f" learned for {data['training']['seconds'] / 60:.1f} minutes with a share of {CHOSEN:g}."
-        " White lines, where there are any: {GOOD_ABOVE:g} (dashed) and"
+        f" White lines, where there are any: {GOOD_ABOVE:g} (dashed) and"
         f" {BEST_ABOVE:g} (full); dotted frame: where the paper has more than {GOOD_ABOVE:g}."
         f" Intervals of 95 % (bootstrap over windows) are at most ± {widest:.3f}."
     )

@@ -25,7 +25,7 @@ from ._losses import table as curves_table
 
 TITLE = "Learning to predict the next token"
 PLACE = 100
-COST = {"laptop": 90, "gpu": 500}
+COST = {"laptop": 90, "gpu": 450}
 PAPER_PARAMETERS = 8.7e7
 PAPER_SHAPE = (12, 12, 1024)  # layers, heads, L
 NEAR_SINGLE = 0.15  # of that: near enough to think of it

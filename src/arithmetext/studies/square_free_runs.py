@@ -18,7 +18,7 @@ from . import Verdict
 
 TITLE = "Four square-free words in a row"
 PLACE = 145
-COST = {"laptop": 10, "gpu": 60}
+COST = {"laptop": 10, "gpu": 20}
 
 LONGEST = 3  # square-free words in a row, by arithmetic
 
@@ -96,8 +96,8 @@ def _ridges(axes: Axes, data: dict[str, Any]) -> None:
     border = kinds.index(str(LONGEST)) + 1
     axes.axhline(border, color="black", lw=1.2)
     beside = axes.get_yaxis_transform()
-    axes.text(1.01, border + 0.05, "never occur", rotation=90, fontsize=9, transform=beside)
-    axes.text(1.01, border - 0.05, "occur", rotation=90, va="top", fontsize=9, transform=beside)
+    for middle, label in (((border + len(kinds)) / 2, "never occur"), (border / 2, "occur")):
+        axes.text(1.01, middle, label, rotation=90, va="center", fontsize=9, transform=beside)
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(0, len(kinds))
     axes.set_yticks(

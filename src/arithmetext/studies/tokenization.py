@@ -28,7 +28,7 @@ from . import Verdict
 
 TITLE = "Tokens, and where attention goes"
 PLACE = 60
-COST = {"laptop": 45, "gpu": 30}
+COST = {"laptop": 45, "gpu": 700}
 
 PERIOD = 4
 

@@ -19,7 +19,7 @@ from . import Verdict
 
 TITLE = "True text against drawn tokens"
 PLACE = 140
-COST = {"laptop": 8, "gpu": 60}
+COST = {"laptop": 8, "gpu": 30}
 
 PAPER_DISJOINT = 32  # tokens beyond which the supports are disjoint
 
