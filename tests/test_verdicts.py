@@ -70,6 +70,7 @@ def accuracy_length(
                     for i, a in enumerate(whole)
                 ],
             },
+            "oracles": {"2": 0.25, "13": 0.4},
         }
 
     places = zip((NEAR, *FAR), (0.9, *ends), (0.5, *chance), strict=True)
