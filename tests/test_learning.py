@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arithmetext.evaluation.learning import plateau, smoothed
+from arithmetext.evaluation.learning import plateau, rest, smoothed
 from arithmetext.training.kept import thinned
 
 
@@ -40,6 +40,13 @@ def test_one_fall_is_no_pause() -> None:
 
 def test_a_run_that_ends_on_the_plateau_has_found_none() -> None:
     assert plateau(curve((5, 1.0), (400, 1.5), steps=150)) is None
+
+
+def test_where_a_run_rests_at_its_end() -> None:
+    begin, loss = rest(curve((5, 1.0), (400, 1.5), steps=150))
+    assert 5 < begin < 20 and math.isclose(loss, 4.0, rel_tol=0.01)
+    begin, loss = rest(curve((5, 1.0), (400, 1.5)))
+    assert 400 < begin < 1500 and math.isclose(loss, 2.5, rel_tol=0.01)
 
 
 def test_what_falls_little_is_no_descent() -> None:

@@ -42,7 +42,7 @@ SMALL: dict[str, dict[str, Any]] = {
     },
     "mlm_losses": {
         part: {size: [f"{task}-laptop", f"tokens.size={size}", *_GPT] for size in ("64", "256")}
-        for part, task in (("trained", "mlm"), ("beside", "ntp"))
+        for part, task in (("trained", "mlm"), ("masked", "mlm"), ("causal", "ntp"))
     },
     "mlm_accuracy": {"model": ["mlm-laptop", "tokens.size=64", *_GPT], "windows": 4},
     "accuracy_length": {"model": ["ntp-laptop", *_GPT], "continuing": _CONTINUING},

@@ -258,10 +258,19 @@ def mlm_accuracy(*, top=0.6, by_share=0.1, by_heat=0.05, cells=()) -> Data:
     return {"windows": 64, "tokens": 256, "training": _trained(), "tables": tables}
 
 
-def records(*, falls=(), batch=4096, validated=True, shape=(2, 2, 256), sizes=(64, 256)) -> Data:
+def records(
+    *,
+    falls=(),
+    batch=4096,
+    validated=True,
+    shape=(2, 2, 256),
+    positions="rotary",
+    sizes=(64, 256),
+) -> Data:
     """Curves with a fall at step 5 and one later, or those that are given; the last has `batch`."""
     usual = {64: (5, 100), 256: (5, 300), 1024: (5, 900)} | dict(falls)
-    model = dict(zip(("layers", "heads", "context"), shape, strict=True))
+    names = ("layers", "heads", "context", "positions")
+    model = dict(zip(names, (*shape, positions), strict=True))
     return {
         str(size): {
             **curve(*((step, 1.2) for step in usual[size])),
@@ -286,9 +295,15 @@ def records(*, falls=(), batch=4096, validated=True, shape=(2, 2, 256), sizes=(6
     }
 
 
-def mlm_losses(*, beside=(), **changes) -> Data:
-    shorter = {64: (5, 50), 256: (5, 150)} | dict(beside)
-    return {"trained": records(**changes), "beside": records(falls=shorter)}
+def mlm_losses(*, masked=None, causal=(), **changes) -> Data:
+    """`masked` is how the loss falls with the positions that next tokens have, if they differ."""
+    shorter = {64: (5, 50), 256: (5, 150)} | dict(causal)
+    trained = records(**changes)
+    return {
+        "trained": trained,
+        "masked": records(falls=masked, positions="learned") if masked else trained,
+        "causal": records(falls=shorter),
+    }
 
 
 def ntp_losses(*, parameters=8.7e7, **changes) -> Data:
@@ -511,8 +526,15 @@ CASES: dict[str, list[tuple[Data, list[str]]]] = {
     "mlm_losses": [
         ({"falls": {64: (50,)}}, ["rests on a plateau", "extends further", "more evident"]),
         ({"falls": {256: (5, 100)}}, ["extends further", "more evident"]),
-        ({"beside": {64: (5, 100)}}, ["more evident"]),
-        ({"beside": {256: (50,)}}, []),
+        ({"causal": {64: (5, 100)}}, ["more evident"]),
+        ({"causal": {256: (50,)}}, []),
+        ({"masked": {64: (5,), 256: (5,)}}, []),
+        ({"masked": {64: (5,), 256: (5, 100)}}, ["more evident"]),
+        ({"masked": {64: (900,), 256: (5,)}, "causal": {64: (5, 100)}}, ["more evident"]),
+        (
+            {"masked": {64: (5,)}, "falls": {64: (5,)}},
+            ["rests on a plateau", "extends further", "more evident"],
+        ),
         ({"batch": 8192}, ["extends further"]),
     ],
     "ntp_losses": [
@@ -580,6 +602,7 @@ EDGES: list[tuple[str, Data, list[str]]] = [
     ),
     ("square_free_runs", {"left": 0}, []),
     ("mlm_losses", {"validated": False}, []),
+    ("mlm_losses", {"masked": {64: (5,), 256: (5,)}}, []),
     (
         "mlm_losses",
         {"falls": {64: (50,), 256: (50,)}},

@@ -62,3 +62,10 @@ def plateau(record: dict[str, Any]) -> Plateau | None:
         steepest=float(steps[k + speeds[k:].argmax()]),
         others=tuple(float(steps[i]) for i in others),
     )
+
+
+def rest(record: dict[str, Any]) -> tuple[float, float]:
+    """Since which step the loss has been nearly what it is at the end, and that loss."""
+    steps, losses, _ = smoothed(record)
+    elsewhere = np.flatnonzero(np.abs(losses / losses[-1] - 1) > BAND)
+    return float(steps[elsewhere.max(initial=-1) + 1]), float(losses[-1])

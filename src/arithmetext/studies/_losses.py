@@ -76,14 +76,17 @@ def draw_speeds(axes: Axes, data: dict[str, Any]) -> None:
     axes.grid(alpha=0.3)
 
 
-def legend(axes: Axes, data: dict[str, Any]) -> None:
+def legend(axes: Axes, data: dict[str, Any], *others: Line2D) -> None:
+    """What the lines are; `others` have labels of their own."""
     handles = [
         Line2D([], [], markerfacecolor="white", ms=5, lw=1.3, label=f"D = {size}", **style)
         for size, style in zip(data, _styles(), strict=False)
     ]
     if any(plateau(record) for record in data.values()):
         handles.append(Line2D([], [], color="0.5", lw=9, alpha=0.4, label="plateau"))
-    axes.legend(handles=handles, fontsize=8, loc="lower left", handlelength=3, frameon=False)
+    axes.legend(
+        handles=[*handles, *others], fontsize=8, loc="lower left", handlelength=3, frameon=False
+    )
 
 
 def _styles() -> list[dict[str, Any]]:

@@ -1,12 +1,14 @@
 """Loss curves of masked modelling for two vocabularies (the paper's figure of MLM losses)."""
 
 from collections.abc import Sequence
-from typing import Any
+from math import log
+from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
-from ..evaluation.learning import plateau
-from ..reproduction import learning, record
+from ..evaluation.learning import FALL, plateau, rest, smoothed
+from ..figures import COLOURS
+from ..reproduction import as_paper, learning, record
 from . import Verdict
 from ._losses import (
     draw,
@@ -26,16 +28,19 @@ COST = {"laptop": 50, "gpu": 700}
 
 
 def settings(scale: str) -> dict[str, Any]:
+    """Models that learn, and pairs that differ in their task alone."""
+    trained = {str(size): learning("mlm", scale, size) for size in (64, 256)}
     return {
-        "trained": {str(size): learning("mlm", scale, size) for size in (64, 256)},
-        "beside": {str(size): learning("ntp", scale, size) for size in (64, 256)},
+        "trained": trained,
+        "masked": {size: as_paper(recipe) for size, recipe in trained.items()},
+        "causal": {size: learning("ntp", scale, int(size)) for size in trained},
     }
 
 
 def run(settings: dict[str, Any]) -> dict[str, Any]:
     return {
         part: {size: record(recipe) for size, recipe in settings[part].items()}
-        for part in ("trained", "beside")
+        for part in ("trained", "masked", "causal")
     }
 
 
@@ -43,8 +48,19 @@ def plot(data: dict[str, Any]) -> Figure:
     figure = Figure(figsize=(9.6, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     draw(left, data["trained"], of_uniform)
+    dotted = [
+        left.plot(
+            smoothed(other)[0],
+            smoothed(other)[1] / log(int(size)),
+            ":",
+            color=colour,
+            lw=1.6,
+            label=f"D = {size}, {_positions(other)} positions",
+        )[0]
+        for (size, other), colour in zip(_others(data).items(), COLOURS, strict=False)
+    ]
     left.set_ylabel("loss, as a share of ln D")
-    legend(left, data["trained"])
+    legend(left, data["trained"], *dotted)
     draw_speeds(right, data["trained"])
     right.set_ylabel("fall of loss / ln D while steps grow e-fold")
     for axes in (left, right):
@@ -58,8 +74,33 @@ def caption(data: dict[str, Any]) -> str:
         " Left, divided by ln D, the loss of a guess: training as lines (means over steps that are"
         " near each other on the axis), validation as marks, plateaus as pale bands. Right, how"
         " fast it falls: a plateau is a valley, its slowest place is marked."
-        f" {how_trained(data['trained'])} {what_a_plateau_is()}"
+        f" {how_trained(data['trained'])}{_about_others(data)} {what_a_plateau_is()}"
     )
+
+
+def _about_others(data: dict[str, Any]) -> str:
+    others = _others(data)
+    if not others:
+        return ""
+    trained, other = next(iter(data["trained"].values())), next(iter(others.values()))
+    return (
+        f" Its positions are {_positions(trained)}; dotted lines are the same model with"
+        f" {_positions(other)} ones, as the paper has it."
+    )
+
+
+def _others(data: dict[str, Any]) -> dict[str, Any]:
+    """The runs that are not among those which learn."""
+    return {
+        size: record
+        for size, record in data["masked"].items()
+        if record["config"] != data["trained"][size]["config"]
+    }
+
+
+def _positions(record: dict[str, Any]) -> str:
+    positions: str = record["config"]["model"]["positions"]
+    return positions
 
 
 def table(data: dict[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
@@ -86,29 +127,48 @@ def verdicts(data: dict[str, Any]) -> list[Verdict]:
 
 
 def _more_evident(data: dict[str, Any]) -> Verdict:
-    masked, causal = (
-        {size: _lasts(record) for size, record in data[part].items()}
-        for part in ("trained", "beside")
-    )
+    lasting = {
+        size: (_lasts(record, data["trained"][size]), _lasts(data["causal"][size]))
+        for size, record in data["masked"].items()
+    }
     return Verdict(
         claim="The plateau is more evident in masked modelling than in next-token prediction.",
         paper="even more evident",
         ours="; ".join(
-            f"D = {size}: from its first step to its last {_times(masked[size])}, for next tokens"
-            f" {_times(causal[size])}"
-            for size in masked
+            f"D = {size}: from its first step to its last {_times(masked)}, for next tokens"
+            f" {_times(causal)}"
+            for size, (masked, causal) in lasting.items()
         )
         + " (agrees if it lasts longer for every D)",
-        agrees=all((masked[size] or 0) > (causal[size] or 0) for size in masked),
-        why="A plateau that is not left by the end of a run is not found.",
+        agrees=all(masked.ratio > causal.ratio for masked, causal in lasting.values()),
+        why="A plateau that is not left by the end of a run is found only where another run, with"
+        " other positions, shows that there is more to learn.",
     )
 
 
-def _lasts(record: dict[str, Any]) -> float | None:
-    """How many times more steps a run has done when its plateau ends."""
+class _Lasting(NamedTuple):
+    """How many times more steps a run has done when its plateau ends, or else the run."""
+
+    ratio: float
+    ended: bool
+
+
+_NONE = _Lasting(0, True)
+
+
+def _lasts(record: dict[str, Any], learned: dict[str, Any] | None = None) -> _Lasting:
+    """The longest of its plateaus; one at the end counts if a run that learned has got below it."""
+    found = [_NONE]
     pause = plateau(record)
-    return pause.end / pause.begin if pause else None
+    if pause:
+        found.append(_Lasting(pause.end / pause.begin, ended=True))
+    begin, loss = rest(record)
+    if learned and rest(learned)[1] <= (1 - FALL) * loss:
+        found.append(_Lasting(smoothed(record)[0][-1] / begin, ended=False))
+    return max(found)
 
 
-def _times(ratio: float | None) -> str:
-    return f"{ratio:.1f} times as many" if ratio else "none found"
+def _times(lasting: _Lasting) -> str:
+    if lasting == _NONE:
+        return "none found"
+    return f"{'' if lasting.ended else 'at least '}{lasting.ratio:.1f} times as many"
