@@ -201,6 +201,9 @@ def extends(data: dict[str, Any], *, claim: str) -> Verdict:
         why.append("The runs differ in the size of their steps, so these cannot be compared.")
     if len(lengths) > 1:
         why.append("The runs differ in length, and so in how fast their learning rate falls.")
+    warmups = [record["config"]["training"]["warmup"] for record in data.values()]
+    if ends and max(ends) <= min(warmups):
+        why.append(f"All end while the learning rate still rises, for {min(warmups):,} steps.")
     return Verdict(
         claim=claim,
         paper="further as D increases",
