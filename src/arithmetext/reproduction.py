@@ -51,15 +51,12 @@ def learning(task: str, scale: str, size: int) -> Recipe:
         return _laptop(task, size, 250 if task == "ntp" else 200)
     longer = {"ntp": 6500, "mlm": 5000}[task]
     on_card = _card(task, size, scale, longer if size == 256 else 2000)
-    return [*on_card, _ROTARY] if (task, scale) == ("mlm", "gpu") else on_card
+    return [*on_card, "model.positions=rotary"] if (task, scale) == ("mlm", "gpu") else on_card
 
 
-_ROTARY = "model.positions=rotary"
-
-
-def as_paper(recipe_and_changes: Recipe) -> Recipe:
-    """The same with the positions that the paper has, where they were changed."""
-    return [change for change in recipe_and_changes if change != _ROTARY]
+def resting(scale: str, size: int) -> Recipe:
+    """Masked modelling with the positions of next-token prediction, whether it learns or not."""
+    return _card("mlm", size, scale, 2000) if scale == "gpu" else learning("mlm", scale, size)
 
 
 def hmm(scale: str) -> Recipe:
