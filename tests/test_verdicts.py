@@ -78,7 +78,14 @@ def accuracy_length(
 
 
 def accuracy_beta(
-    *, accuracy=(), kl=(), malformed=0.001, at=0.1, hmm_accuracy=0.1, hmm_kl=0.3
+    *,
+    accuracy=(),
+    kl=(),
+    malformed=0.001,
+    at=0.1,
+    elsewhere=0.0005,
+    hmm_accuracy=0.1,
+    hmm_kl=0.3,
 ) -> Data:
     """`accuracy` and `kl` are for some β; malformed words are most at one of them."""
     right = {0.1: 0.1, 0.5: 0.2, 1: 0.25, 2: 0.3, 3.3: 0.4, 5: 0.4, 10: 0.4, "inf": 0.3}
@@ -99,7 +106,7 @@ def accuracy_beta(
         }
 
     curves = {
-        "GPT-2": [row(b, right[b], apart[b], malformed if b == at else 0.0005) for b in right],
+        "GPT-2": [row(b, right[b], apart[b], malformed if b == at else elsewhere) for b in right],
         "HMM": [row(b, hmm_accuracy, theirs.get(b, 0.9), 0.01) for b in right],
     }
     return {"at": FAR[0], "generated": 32, "curves": curves, **HOW}
@@ -164,7 +171,7 @@ def confusion_matrix(
     corner=(60, 40, 40, 5, 5),
     free=(60, 40, 40, 5, 5),
     other=(60, 5, 5, 20, 5),
-    rest=(5, 5, 5, 40, 5),
+    rest=(5, 5, 5, 5, 5),
     words=("1100", "101010", "111000", "10", "110010", "10101010", "1010"),
 ) -> Data:
     """For each kind of word that stands there, how often it is hit, and other words by kind."""
@@ -391,7 +398,7 @@ BUILDERS: dict[str, Callable[..., Data]] = {
 NO_CORNER_ELSEWHERE = {
     "free": (60, 0, 40, 5, 5),
     "other": (60, 0, 5, 5, 5),
-    "rest": (5, 0, 5, 40, 5),
+    "rest": (5, 0, 5, 5, 5),
 }
 BLIND = (5, 30, 5, 5, 5)  # the same words whatever stands there, those of the corner most
 ALL_SETTLE = ["near 1e13", "near 1e14", "near 1e15"]
@@ -527,7 +534,8 @@ CASES: dict[str, list[tuple[Data, list[str]]]] = {
         ({"falls": {64: (50,)}}, ["rests on a plateau", "extends further", "more evident"]),
         ({"falls": {256: (5, 100)}}, ["extends further", "more evident"]),
         ({"causal": {64: (5, 100)}}, ["more evident"]),
-        ({"causal": {256: (50,)}}, []),
+        ({"causal": {256: (50,)}}, ["more evident"]),
+        ({"causal": {256: (2000,)}}, []),
         ({"masked": {64: (5,), 256: (5,)}}, []),
         ({"masked": {64: (5,), 256: (5, 100)}}, ["more evident"]),
         ({"masked": {64: (900,), 256: (5,)}, "causal": {64: (5, 100)}}, ["more evident"]),
@@ -701,6 +709,7 @@ def test_a_model_that_generated_no_words_has_no_scores() -> None:
     ("study", "change", "part"),
     [
         ("ntp_losses", {"shape": (2, 2, 256)}, "trainable parameters"),
+        ("accuracy_beta", {"malformed": 0.0, "elsewhere": 0.0}, "commonest at the lowest"),
     ],
 )
 def test_what_was_not_tried_has_no_verdict(study: str, change: Data, part: str) -> None:

@@ -44,8 +44,8 @@ def learning(task: str, scale: str, size: int) -> Recipe:
     """A model that learns from pieces of words, with a vocabulary of this size.
 
     On one card it is the paper's model and optimizer in minutes. Short training needs many small
-    steps: 400 of the paper's 2^19 tokens do not leave the plateau. To fill gaps it needs rotary
-    positions as well: with learned ones, 2,000 small steps do not leave it either.
+    steps: after 400 of 2^19 tokens the loss is still high. To fill gaps it needs rotary positions
+    as well: with learned ones, 2,000 small steps do not leave the plateau.
     """
     if scale == "laptop":
         return _laptop(task, size, 250 if task == "ntp" else 200)

@@ -134,9 +134,10 @@ def _table(finding: Finding) -> str:
     )
     body = "\n".join(f"<tr>{_cells(row, kinds)}</tr>" for row in rows)
     part = f": the first {ROWS} of {number:,} rows; the CSV has all {number:,}"
+    title = escape(finding.title)
     return (
-        '<div class="wide" tabindex="0" role="region" aria-label="The numbers">'
-        f'<table class="numbers"><caption>{escape(finding.title)}'
+        f'<div class="wide" tabindex="0" role="region" aria-label="Numbers: {title}">'
+        f'<table class="numbers"><caption>{title}'
         f"{part if number > ROWS else ''}</caption>"
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
@@ -172,8 +173,7 @@ what differs</label></p>
 _SECTION = """<section id="{name}">
 <h2 id="{name}-title">{title}</h2>
 <figure>
-<div class="picture" tabindex="0" role="img" aria-labelledby="{name}-title"
- aria-describedby="{name}-caption">
+<div class="picture" role="img" aria-labelledby="{name}-title" aria-describedby="{name}-caption">
 {svg}
 </div>
 <figcaption id="{name}-caption"><b>Figure {number}.</b> {caption}</figcaption>

@@ -182,7 +182,7 @@ def verdicts(data: dict[str, Any]) -> list[Verdict]:
         _degrades(gpt, "accuracy", "Word accuracy"),
         _degrades(gpt, "kl_paper", "KL^w"),
         _malformed(gpt, hmm),
-        _most_malformed(gpt),
+        *_most_malformed(gpt),
         _outperforms(gpt, hmm),
         _same_divergence(gpt, hmm),
     ]
@@ -257,22 +257,22 @@ def _malformed(gpt: Rows, hmm: Rows) -> Verdict:
     )
 
 
-def _most_malformed(gpt: Rows) -> Verdict:
-    flattest = min(gpt, key=_beta)
-    others = [row for row in gpt if row is not flattest]
-    next_worst = max(others, key=lambda row: _value(row, "malformed"))
-    parts = [
-        {key: 100 * value for key, value in row["malformed"].items()}
-        for row in (flattest, next_worst)
-    ]
-    return Verdict(
+def _most_malformed(gpt: Rows) -> list[Verdict]:
+    """None where no word is malformed, as with a token for each."""
+    flattest, *others = sorted(gpt, key=_beta)
+    worst = max(others, key=lambda row: _value(row, "malformed"))
+    shares = [_value(row, "malformed") for row in (flattest, worst)]
+    if not any(shares):
+        return []
+    claim = Verdict(
         claim="Malformed words are commonest at the lowest β, 1/10.",
         paper="the highest value is reached there",
-        ours=f"{said(parts[0], 2)} % at β = {_written(_beta(flattest))}; elsewhere at most"
-        f" {said(parts[1], 2)} %, at β = {_written(_beta(next_worst))} (agrees if the first is the"
+        ours=f"{_percent(shares[0], 2)} at β = {_written(_beta(flattest))}; elsewhere at most"
+        f" {_percent(shares[1], 2)}, at β = {_written(_beta(worst))} (agrees if the first is the"
         " highest)",
-        agrees=_value(flattest, "malformed") > _value(next_worst, "malformed"),
+        agrees=shares[0] > shares[1],
     )
+    return [claim]
 
 
 def _outperforms(gpt: Rows, hmm: Rows) -> Verdict:

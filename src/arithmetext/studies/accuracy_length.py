@@ -18,7 +18,7 @@ from . import Verdict
 
 TITLE = "Accuracy against the length generated"
 PLACE = 110
-COST = {"laptop": 90, "gpu": 300}
+COST = {"laptop": 90, "gpu": 370}
 
 TRAINED = 10**11  # the paper's text; what it tests beyond is far
 SETTLED = (0.35, 0.45)  # near 0.4
@@ -172,9 +172,9 @@ def caption(data: dict[str, Any]) -> str:
         f" each continuation of {last[0]['tokens']} tokens, those found to have left out or added"
         " words (slipped) as crosses; as a dashed line the share that unrelated text of the same"
         " frequencies would have right, as a full one that of an oracle which knows n modulo the"
-        f" primes up to {_like(scales)}, of all such oracles the most like the model. The means end"
-        f" at {min(means):.3f} to {max(means):.3f}; of {everything} continuations {low} have less"
-        f" than {LOW}, {collapsed} are no better than chance and {slipped} slip."
+        f" powers of the primes up to {_like(scales)}, of all such oracles the most like the model."
+        f" The means end at {min(means):.3f} to {max(means):.3f}; of {everything} continuations"
+        f" {low} have less than {LOW}, {collapsed} are no better than chance and {slipped} slip."
     )
 
 
@@ -239,9 +239,10 @@ def _scale_does_not_matter(far: list[dict[str, Any]], bound: str) -> Verdict:
         ours=f"{means}; from the first to the last it changes by {said(change)} (agrees if the"
         f" interval is within ±{STEADY})",
         agrees=within(change, -STEADY, STEADY),
-        why="The text itself becomes harder to predict. The oracle that is most like the model"
-        f" knows n modulo the primes up to {bound} and has"
-        f" {', '.join(format(scale['oracles'][bound], '.3f') for scale in far)}.",
+        why=f"An oracle that knows n modulo the powers of the primes up to {bound}, of all the most"
+        " like the model, has"
+        f" {', '.join(format(scale['oracles'][bound], '.3f') for scale in far)}: by so much the"
+        " text itself changes.",
     )
 
 

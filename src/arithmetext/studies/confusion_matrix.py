@@ -154,17 +154,19 @@ def _dominant(models: dict[str, tuple[list[str], Integers]]) -> Verdict:
     return Verdict(
         claim="Most errors of the GPT-2 are square-free words in place of other square-free words.",
         paper="the dominant error mode",
-        ours=f"{said(ours)} of the errors (agrees if the interval is above one half)",
+        ours=f"at least {said(ours)} of the errors (agrees if the interval is above one half)",
         agrees=ours.low is not None and ours.low > 0.5,
-        why=f"The HMM has {said(theirs)}. Counted are places of the words that have rows of their"
-        " own, as if independent.",
+        why=f"The HMM has {said(theirs)}. Where one of the other words stands, all is counted as"
+        " an error. Places are taken for independent.",
     )
 
 
 def _among_errors(words: list[str], counts: Integers) -> Estimate:
-    """The share of all errors that are square-free words where other such words stand."""
-    named = len(words)
-    wrong = counts[:named].sum() - np.trace(counts[:named, :named])
+    """The share of all errors that are square-free words where other such words stand.
+
+    Among the words without a row of their own it is not known which are right; none is counted so.
+    """
+    wrong = counts.sum() - np.trace(counts[: len(words), : len(words)])
     some = [place for place, word in enumerate(words) if square_free(word)]
     corner = counts[np.ix_(some, some)]
     return share_of(int(corner.sum() - np.trace(corner)), int(wrong))

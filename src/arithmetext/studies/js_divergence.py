@@ -14,7 +14,7 @@ from . import Verdict
 
 TITLE = "Divergence between chunks of the text"
 PLACE = 20
-COST = {"laptop": 2, "gpu": 120}
+COST = {"laptop": 2, "gpu": 400}
 
 PAPER_N, PAPER_MAXIMUM = 10**11, 0.0238
 

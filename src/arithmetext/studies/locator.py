@@ -14,7 +14,7 @@ from . import Verdict
 
 TITLE = "How many words tell where they stand"
 PLACE = 210
-COST = {"laptop": 25, "gpu": 300}
+COST = {"laptop": 25, "gpu": 500}
 
 _LINES = ("-", "--", "-.", ":")
 _COLOURS = ("#1b9e77", "#d95f02", "#4a46a8", "#444444")

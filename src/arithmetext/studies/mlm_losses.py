@@ -48,16 +48,17 @@ def plot(data: dict[str, Any]) -> Figure:
     figure = Figure(figsize=(9.6, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     draw(left, data["trained"], of_uniform)
+    colours = dict(zip(data["trained"], COLOURS, strict=False))
     dotted = [
         left.plot(
             smoothed(other)[0],
             smoothed(other)[1] / log(int(size)),
             ":",
-            color=colour,
+            color=colours[size],
             lw=1.6,
             label=f"D = {size}, {_positions(other)} positions",
         )[0]
-        for (size, other), colour in zip(_others(data).items(), COLOURS, strict=False)
+        for size, other in _others(data).items()
     ]
     left.set_ylabel("loss, as a share of ln D")
     legend(left, data["trained"], *dotted)
@@ -84,8 +85,8 @@ def _about_others(data: dict[str, Any]) -> str:
         return ""
     trained, other = next(iter(data["trained"].values())), next(iter(others.values()))
     return (
-        f" Its positions are {_positions(trained)}; dotted lines are the same model with"
-        f" {_positions(other)} ones, as the paper has it."
+        f" Its positions are {_positions(trained)}; dotted lines are for {_positions(other)} ones,"
+        " as GPT-2 has them, and may be shorter."
     )
 
 
@@ -104,13 +105,15 @@ def _positions(record: dict[str, Any]) -> str:
 
 
 def table(data: dict[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-    header, rows = curves_table(data["trained"])
-    dropped = header.index("validation, nats a word")  # which gaps do not have
+    def kept(row: Sequence[Any], positions: str) -> list[Any]:
+        return [positions, *row[:dropped], *row[dropped + 1 :]]
 
-    def kept(row: Sequence[Any]) -> list[Any]:
-        return [*row[:dropped], *row[dropped + 1 :]]
-
-    return kept(header), [kept(row) for row in rows]
+    rows = []
+    for records in (data["trained"], _others(data)):
+        header, found = curves_table(records)
+        dropped = header.index("validation, nats a word")  # which gaps do not have
+        rows += [kept(row, _positions(records[str(row[0])])) for row in found]
+    return kept(header, "positions"), rows
 
 
 def verdicts(data: dict[str, Any]) -> list[Verdict]:
@@ -128,7 +131,7 @@ def verdicts(data: dict[str, Any]) -> list[Verdict]:
 
 def _more_evident(data: dict[str, Any]) -> Verdict:
     lasting = {
-        size: (_lasts(record, data["trained"][size]), _lasts(data["causal"][size]))
+        size: (_lasts(record, data["trained"][size]), _lasts(data["causal"][size], None))
         for size, record in data["masked"].items()
     }
     return Verdict(
@@ -156,14 +159,17 @@ class _Lasting(NamedTuple):
 _NONE = _Lasting(0, True)
 
 
-def _lasts(record: dict[str, Any], learned: dict[str, Any] | None = None) -> _Lasting:
-    """The longest of its plateaus; one at the end counts if a run that learned has got below it."""
+def _lasts(record: dict[str, Any], learned: dict[str, Any] | None) -> _Lasting:
+    """The longest of its plateaus. One at the end counts if a run that learned got below it.
+
+    Where there is no such run to tell, it counts if there is no other.
+    """
     found = [_NONE]
     pause = plateau(record)
     if pause:
         found.append(_Lasting(pause.end / pause.begin, ended=True))
     begin, loss = rest(record)
-    if learned and rest(learned)[1] <= (1 - FALL) * loss:
+    if rest(learned)[1] <= (1 - FALL) * loss if learned else not pause:
         found.append(_Lasting(smoothed(record)[0][-1] / begin, ended=False))
     return max(found)
 

@@ -128,8 +128,8 @@ def _level(data: dict[str, Any]) -> str:
     return (
         f"At the slowest place a word costs {', '.join(f'{level:.2f}' for level in levels)} nats,"
         f" and {data['single_words']:.2f} if words are drawn by their frequencies alone."
-        + " Perhaps the model first learns these, and their order later; not tested."
-        * near
+        + " Perhaps the model first learns what is common and what follows what, and longer order"
+        " later; not tested." * near
     )
 
 
