@@ -666,6 +666,13 @@ def test_a_change_turns_the_claims_about_it(study: str, change: Data, parts: lis
     check(differing(study, BUILDERS[study](**change)), parts)
 
 
+def test_what_holds_by_construction_says_so() -> None:
+    found = STUDIES["dataset_splits"].verdicts(BUILDERS["dataset_splits"]())
+    assert {verdict.said for verdict in found} == {"agrees by construction"}
+    found = STUDIES["dataset_splits"].verdicts(BUILDERS["dataset_splits"](tested=9))
+    assert "differs" in {verdict.said for verdict in found}
+
+
 @pytest.mark.parametrize("study", BUILDERS)
 def test_every_claim_is_turned_by_some_change(study: str) -> None:
     claims = [verdict.claim for verdict in STUDIES[study].verdicts(BUILDERS[study]())]

@@ -73,12 +73,17 @@ def counted(verdicts: Sequence[studies.Verdict]) -> str:
 
     >>> counted([studies.Verdict(claim="", paper="", ours="", agrees=True)])
     '1 claim: 1 agrees, 0 differ'
+    >>> made = studies.Verdict(claim="", paper="", ours="", agrees=True, by_construction=True)
+    >>> counted([made, made])
+    '2 claims: 2 agree (2 by construction), 0 differ'
     """
     agree = sum(verdict.agrees for verdict in verdicts)
+    made = sum(verdict.agrees and verdict.by_construction for verdict in verdicts)
     differ = len(verdicts) - agree
     return (
         f"{len(verdicts)} claim{'s' * (len(verdicts) != 1)}:"
-        f" {agree} agree{'s' * (agree == 1)}, {differ} differ{'s' * (differ == 1)}"
+        f" {agree} agree{'s' * (agree == 1)}{f' ({made} by construction)' if made else ''},"
+        f" {differ} differ{'s' * (differ == 1)}"
     )
 
 

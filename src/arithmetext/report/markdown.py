@@ -11,7 +11,7 @@ def verdict_table(verdicts: Sequence[Verdict]) -> str:
     rows = [["claim", "paper", "here", "verdict"], ["---"] * 4]
     for verdict in verdicts:
         cells = map(_plain, (verdict.claim, verdict.paper, verdict.ours))
-        rows.append([*cells, "✓ agrees" if verdict.agrees else "≠ differs"])
+        rows.append([*cells, f"{'✓' if verdict.agrees else '≠'} {verdict.said}"])
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 

@@ -81,7 +81,7 @@ def _verdict(verdict: studies.Verdict) -> str:
         f'<tr class="{kind}"><th scope="row">{escape(verdict.claim)}</th>'
         f'<td data-name="Paper">{escape(verdict.paper)}</td>'
         f'<td data-name="Here">{escape(verdict.ours)}{why}</td>'
-        f'<td class="verdict"><span aria-hidden="true">{sign}</span> {kind}</td></tr>'
+        f'<td class="verdict"><span aria-hidden="true">{sign}</span> {verdict.said}</td></tr>'
     )
 
 

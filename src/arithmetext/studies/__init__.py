@@ -46,6 +46,14 @@ class Verdict:
     ours: str
     agrees: bool
     why: str = ""
+    by_construction: bool = False  # it follows from how things are made here
+
+    @property
+    def said(self) -> str:
+        """What it comes to, in words."""
+        if not self.agrees:
+            return "differs"
+        return "agrees by construction" if self.by_construction else "agrees"
 
 
 class Study(Protocol):

@@ -261,6 +261,7 @@ def verdicts(data: dict[str, Any]) -> list[Verdict]:
             " that are two earlier ones joined",
             agrees=vocabulary[: len(ALPHABET)] == list(ALPHABET)
             and len(ALPHABET) + merged == len(vocabulary),
+            by_construction=True,
             why="Words a token: "
             + ", ".join(f"{value:.2f} for D = {size}" for size, value in shares.items())
             + f" ({short(data['counted'][1] - data['counted'][0])} words from"
