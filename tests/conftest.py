@@ -1,6 +1,7 @@
 """Shared by all tests: the installed command, run as a user runs it."""
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,10 @@ os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="arithmetext-tests-")
 # torch it must be said before it is imported; commands that tests run inherit it.
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["HF_HUB_OFFLINE"] = "1"
+
+# A shell starts what runs in the background with interrupts ignored, which tests of them and the
+# commands they run would inherit.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Kernels compile on their first call: a first example may take seconds.
 settings.register_profile("arithmetext", deadline=None)
