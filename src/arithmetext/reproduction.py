@@ -54,7 +54,7 @@ def learning(task: str, scale: str, size: int) -> Recipe:
     return [*on_card, "model.positions=rotary"] if (task, scale) == ("mlm", "gpu") else on_card
 
 
-def resting(scale: str, size: int) -> Recipe:
+def masked_like_causal(scale: str, size: int) -> Recipe:
     """Masked modelling with the positions of next-token prediction, whether it learns or not."""
     return _card("mlm", size, scale, 2000) if scale == "gpu" else learning("mlm", scale, size)
 

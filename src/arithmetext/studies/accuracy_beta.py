@@ -264,15 +264,16 @@ def _most_malformed(gpt: Rows) -> list[Verdict]:
     shares = [_value(row, "malformed") for row in (flattest, worst)]
     if not any(shares):
         return []
-    claim = Verdict(
-        claim="Malformed words are commonest at the lowest β, 1/10.",
-        paper="the highest value is reached there",
-        ours=f"{_percent(shares[0], 2)} at β = {_written(_beta(flattest))}; elsewhere at most"
-        f" {_percent(shares[1], 2)}, at β = {_written(_beta(worst))} (agrees if the first is the"
-        " highest)",
-        agrees=shares[0] > shares[1],
-    )
-    return [claim]
+    return [
+        Verdict(
+            claim="Malformed words are commonest at the lowest β, 1/10.",
+            paper="the highest value is reached there",
+            ours=f"{_percent(shares[0], 2)} at β = {_written(_beta(flattest))}; elsewhere at most"
+            f" {_percent(shares[1], 2)}, at β = {_written(_beta(worst))} (agrees if the first is"
+            " the highest)",
+            agrees=shares[0] > shares[1],
+        )
+    ]
 
 
 def _outperforms(gpt: Rows, hmm: Rows) -> Verdict:

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from ..evaluation.learning import FALL, plateau, rest, smoothed
 from ..figures import COLOURS
-from ..reproduction import learning, record, resting
+from ..reproduction import learning, masked_like_causal, record
 from . import Verdict
 from ._losses import (
     draw,
@@ -32,7 +32,7 @@ def settings(scale: str) -> dict[str, Any]:
     sizes = (64, 256)
     return {
         "trained": {str(size): learning("mlm", scale, size) for size in sizes},
-        "masked": {str(size): resting(scale, size) for size in sizes},
+        "masked": {str(size): masked_like_causal(scale, size) for size in sizes},
         "causal": {str(size): learning("ntp", scale, size) for size in sizes},
     }
 
@@ -144,8 +144,8 @@ def _more_evident(data: dict[str, Any]) -> Verdict:
         )
         + " (agrees if it lasts longer for every D)",
         agrees=all(masked.ratio > causal.ratio for masked, causal in lasting.values()),
-        why="A plateau that is not left by the end of a run is found only where another run, with"
-        " other positions, shows that there is more to learn.",
+        why="A plateau of masked modelling that is not left by the end of a run is found only where"
+        " another run, with other positions, shows that there is more to learn.",
     )
 
 
@@ -169,7 +169,8 @@ def _lasts(record: dict[str, Any], learned: dict[str, Any] | None) -> _Lasting:
     if pause:
         found.append(_Lasting(pause.end / pause.begin, ended=True))
     begin, loss = rest(record)
-    if rest(learned)[1] <= (1 - FALL) * loss if learned else not pause:
+    more_to_learn = rest(learned)[1] <= (1 - FALL) * loss if learned else not pause
+    if more_to_learn:
         found.append(_Lasting(smoothed(record)[0][-1] / begin, ended=False))
     return max(found)
 
