@@ -294,6 +294,9 @@ def records(
     }
 
 
+WITHOUT_ATTENTION = {"64": 3.2, "256": 4.2, "1024": 5.2}
+
+
 def mlm_losses(*, masked=None, causal=(), **changes) -> Data:
     """`masked` is how the loss falls with the positions that next tokens have, if they differ."""
     shorter = {64: (5, 50), 256: (5, 150)} | dict(causal)
@@ -302,13 +305,20 @@ def mlm_losses(*, masked=None, causal=(), **changes) -> Data:
         "trained": trained,
         "masked": records(falls=masked, positions="learned") if masked else trained,
         "causal": records(falls=shorter),
+        "without_attention": WITHOUT_ATTENTION,
     }
 
 
 def ntp_losses(*, parameters=8.7e7, **changes) -> Data:
     found = records(**({"shape": (12, 12, 1024), "sizes": (64, 256, 1024)} | changes))
     counts = dict.fromkeys(found, int(8.7e7)) | {"1024": int(parameters)}
-    return {"records": found, "parameters": counts, "n": 10**11, "single_words": 2.4}
+    return {
+        "records": found,
+        "parameters": counts,
+        "without_attention": WITHOUT_ATTENTION,
+        "n": 10**11,
+        "single_words": 2.4,
+    }
 
 
 def tokenization(

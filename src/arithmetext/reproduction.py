@@ -11,6 +11,7 @@ import torch
 from .evaluation.generation import Continuations, continued
 from .evaluation.prompts import Prompts, draw
 from .evaluation.subjects import Subject, subject
+from .evaluation.without_attention import least_loss
 from .text.splits import unseen
 from .training import kept
 from .training.config import Config, changed
@@ -129,6 +130,11 @@ def parameters(recipe_and_changes: Recipe) -> int:
         return sum(
             weights.numel() for weights in make_model(config(recipe_and_changes)).parameters()
         )
+
+
+def loss_without_attention(recipe_and_changes: Recipe) -> float:
+    """The least that a model can have from the token alone that it predicts from, in nats."""
+    return least_loss(config(recipe_and_changes))
 
 
 def model(recipe_and_changes: Recipe) -> Subject:

@@ -58,6 +58,12 @@ def draw(axes: Axes, data: dict[str, Any], scale: Scale) -> None:
     axes.grid(alpha=0.3)
 
 
+def draw_without_attention(axes: Axes, levels: dict[str, float]) -> None:
+    """For each D, the least loss that can be had without attention, as a share of ln D."""
+    for (size, loss), style in zip(levels.items(), _styles(), strict=False):
+        axes.axhline(loss / log(int(size)), color=style["color"], lw=0.8, zorder=1)
+
+
 def draw_speeds(axes: Axes, data: dict[str, Any]) -> None:
     """How fast the loss falls; a plateau is a valley, its slowest place is marked."""
     for (size, record), style in zip(data.items(), _styles(), strict=False):
@@ -84,6 +90,7 @@ def legend(axes: Axes, data: dict[str, Any], *others: Line2D) -> None:
     ]
     if any(plateau(record) for record in data.values()):
         handles.append(Line2D([], [], color="0.5", lw=9, alpha=0.4, label="plateau"))
+    handles.append(Line2D([], [], color="0.3", lw=0.8, label="least without attention"))
     axes.legend(
         handles=[*handles, *others], fontsize=8, loc="lower left", handlelength=3, frameon=False
     )
@@ -127,10 +134,18 @@ def what_a_plateau_is() -> str:
     )
 
 
-def table(data: dict[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+def about_levels(levels: dict[str, float], *, seen: str) -> str:
+    """How low a model can get without attention, for the reader who sees how high plateaus lie."""
+    said = _listed(f"{loss / log(int(size)):.3f}" for size, loss in levels.items())
+    return f"The least without attention, if only {seen} is seen, is {said} ln D."
+
+
+def table(
+    data: dict[str, Any], levels: dict[str, float]
+) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
     """The curves at powers of two, at validations, and where the plateau lies."""
     header = ["D", "step", "tokens read", "training loss / ln D", "validation loss / ln D"]
-    header += ["validation, nats a word", "where"]
+    header += ["validation, nats a word", "least without attention / ln D", "where"]
     rows = []
     for size, record in data.items():
         batch, unit = record["config"]["training"]["batch"], log(int(size))
@@ -150,6 +165,7 @@ def table(data: dict[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[Any]]]
                     round(float(np.interp(log(step), np.log(steps), losses)) / unit, 4),
                     "" if loss is None else round(loss / unit, 4),
                     "" if nats is None else round(nats, 3),
+                    round(levels[size] / unit, 4),
                     places.get(step, ""),
                 ]
             )
@@ -225,10 +241,11 @@ def extends(data: dict[str, Any], *, claim: str) -> Verdict:
 def _said(size: int, pause: Plateau | None) -> str:
     if pause is None:
         return "none found"
+    earlier = ", ".join(f"{step:.0f}" for step in pause.others)
     return (
         f"steps {pause.begin:.0f} to {pause.end:.0f}, at {pause.loss / log(size):.3f} ln D, then a"
         f" descent that is steepest at {pause.steepest:.0f}"
-        + "".join(f"; an earlier pause at {step:.0f}" for step in pause.others)
+        + (f"; before it, pauses at {earlier}" if earlier else "")
     )
 
 

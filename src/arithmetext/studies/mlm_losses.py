@@ -8,11 +8,13 @@ from matplotlib.figure import Figure
 
 from ..evaluation.learning import FALL, plateau, rest, smoothed
 from ..figures import COLOURS
-from ..reproduction import learning, masked_like_causal, record
+from ..reproduction import learning, loss_without_attention, masked_like_causal, record
 from . import Verdict
 from ._losses import (
+    about_levels,
     draw,
     draw_speeds,
+    draw_without_attention,
     extends,
     how_trained,
     legend,
@@ -38,9 +40,14 @@ def settings(scale: str) -> dict[str, Any]:
 
 
 def run(settings: dict[str, Any]) -> dict[str, Any]:
-    return {
+    records = {
         part: {size: record(recipe) for size, recipe in settings[part].items()}
         for part in ("trained", "masked", "causal")
+    }
+    return records | {
+        "without_attention": {
+            size: loss_without_attention(recipe) for size, recipe in settings["trained"].items()
+        }
     }
 
 
@@ -48,6 +55,7 @@ def plot(data: dict[str, Any]) -> Figure:
     figure = Figure(figsize=(9.6, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     draw(left, data["trained"], of_uniform)
+    draw_without_attention(left, data["without_attention"])
     colours = dict(zip(data["trained"], COLOURS, strict=False))
     dotted = [
         left.plot(
@@ -73,8 +81,10 @@ def caption(data: dict[str, Any]) -> str:
     return (
         "Loss of masked modelling while it is learned, taken over the tokens to be filled in."
         " Left, divided by ln D, the loss of a guess: training as lines (means over steps that are"
-        " near each other on the axis), validation as marks, plateaus as pale bands. Right, how"
-        " fast it falls: a plateau is a valley, its slowest place is marked."
+        " near each other on the axis), validation as marks, plateaus as pale bands; thin lines are"
+        " the least that a model can have without attention, which sees the gap and no other token"
+        " (some gaps show a token, the true one or another). Right, how fast it falls:"
+        " a plateau is a valley, its slowest place is marked."
         f" {how_trained(data['trained'])}{_about_others(data)} {what_a_plateau_is()}"
     )
 
@@ -110,7 +120,7 @@ def table(data: dict[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[Any]]]
 
     rows = []
     for records in (data["trained"], _others(data)):
-        header, found = curves_table(records)
+        header, found = curves_table(records, data["without_attention"])
         dropped = header.index("validation, nats a word")  # which gaps do not have
         rows += [kept(row, _positions(records[str(row[0])])) for row in found]
     return kept(header, "positions"), rows
@@ -123,6 +133,7 @@ def verdicts(data: dict[str, Any]) -> list[Verdict]:
             records,
             claim="In masked modelling too the loss rests on a plateau before a second descent.",
             paper="for both D",
+            why=about_levels(data["without_attention"], seen="what stands in the gap"),
         ),
         extends(records, claim="The plateau of masked modelling extends further as D increases."),
         _more_evident(data),

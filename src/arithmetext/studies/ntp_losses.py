@@ -6,14 +6,15 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from ..evaluation.learning import plateau
 from ..integers import short
-from ..reproduction import learning, parameters, record
+from ..reproduction import learning, loss_without_attention, parameters, record
 from ..text.census import census, unigram_entropy
 from ..training.recipes import SIZES
 from . import Verdict
 from ._losses import (
+    about_levels,
     draw,
+    draw_without_attention,
     extends,
     how_trained,
     legend,
@@ -28,7 +29,6 @@ PLACE = 100
 COST = {"laptop": 90, "gpu": 450}
 PAPER_PARAMETERS = 8.7e7
 PAPER_SHAPE = (12, 12, 1024)  # layers, heads, L
-NEAR_SINGLE = 0.15  # of that: near enough to think of it
 
 
 def settings(scale: str) -> dict[str, Any]:
@@ -41,6 +41,9 @@ def run(settings: dict[str, Any]) -> dict[str, Any]:
     return {
         "records": records,
         "parameters": {s: parameters(recipe) for s, recipe in settings["trained"].items()},
+        "without_attention": {
+            size: loss_without_attention(recipe) for size, recipe in settings["trained"].items()
+        },
         "n": n,
         "single_words": unigram_entropy(census(n)) * log(2),
     }
@@ -51,6 +54,7 @@ def plot(data: dict[str, Any]) -> Figure:
     left, right = figure.subplots(1, 2)
     records = data["records"]
     draw(left, records, of_uniform)
+    draw_without_attention(left, data["without_attention"])
     left.set_xlabel("training step")
     left.set_ylabel("loss, as a share of ln D")
     legend(left, records)
@@ -90,15 +94,17 @@ def caption(data: dict[str, Any]) -> str:
     return (
         "Loss of next-token prediction while it is learned: training as lines (means over steps"
         " that are near each other on the axis), validation as marks, plateaus as pale bands. Left,"
-        " divided by ln D, the loss of a guess; right, in nats a word against words read, where"
-        " vocabularies can be compared. The dotted line is what words cost that are drawn by their"
-        f" frequencies among 2..{short(data['n'])} alone, {data['single_words']:.3f} nats (exact)."
+        " divided by ln D, the loss of a guess, with thin lines for the least that a model can have"
+        " without attention, which sees the token before and no other; right, in nats a word"
+        " against words read, where vocabularies can be compared. The dotted line is what words"
+        f" cost that are drawn by their frequencies among 2..{short(data['n'])} alone,"
+        f" {data['single_words']:.3f} nats (exact)."
         f" {how_trained(data['records'])} {what_a_plateau_is()}"
     )
 
 
 def table(data: dict[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-    return curves_table(data["records"])
+    return curves_table(data["records"], data["without_attention"])
 
 
 def verdicts(data: dict[str, Any]) -> list[Verdict]:
@@ -108,29 +114,11 @@ def verdicts(data: dict[str, Any]) -> list[Verdict]:
             claim="After a rapid decrease the loss rests on a brief plateau before a second"
             " descent, for every D.",
             paper="all three curves do",
-            why=_level(data),
+            why=about_levels(data["without_attention"], seen="the token before"),
         ),
         extends(data["records"], claim="The plateau extends further in training as D increases."),
         *_parameters(data),
     ]
-
-
-def _level(data: dict[str, Any]) -> str:
-    """What the plateaus are worth where they can be compared."""
-    levels = [
-        pause.loss * _tokens_a_word(record)
-        for record in _validated(data["records"]).values()
-        if (pause := plateau(record))
-    ]
-    if not levels:
-        return ""
-    near = all(abs(level / data["single_words"] - 1) < NEAR_SINGLE for level in levels)
-    return (
-        f"At the slowest place a word costs {', '.join(f'{level:.2f}' for level in levels)} nats,"
-        f" and {data['single_words']:.2f} if words are drawn by their frequencies alone."
-        + " Perhaps the model first learns what is common and what follows what, and longer order"
-        " later; not tested." * near
-    )
 
 
 def _parameters(data: dict[str, Any]) -> list[Verdict]:

@@ -1,0 +1,64 @@
+"""What can be predicted without attention: from the token at the place alone.
+
+A transformer whose attention tells it nothing sees one token: to predict the next one, the token
+before it; to fill a gap, what stands in the gap. Its position tells nothing either, since windows
+begin anywhere.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..tokens import Tokenizer
+from ..training.config import Config
+from ..training.stream import MASKED, OTHER, TRAIN, Ids, Stream
+
+Floats = NDArray[np.float64]
+
+WINDOWS, LENGTH = 2**12, 2**10  # are counted, of so many tokens
+
+
+def least_loss(config: Config) -> float:
+    """The least loss that a GPT with this configuration can have without attention, in nats."""
+    tokenizer = config.tokens.tokenizer(config.text, config.n)
+    windows = _windows(config, tokenizer)
+    if config.task == "mlm":
+        counts = np.bincount(windows.ravel(), minlength=tokenizer.size)
+        return conditional_entropy(gaps(counts / counts.sum()))
+    pairs = windows[:, :-1] * tokenizer.size + windows[:, 1:]
+    joint = np.bincount(pairs.ravel(), minlength=tokenizer.size**2).reshape(tokenizer.size, -1)
+    return conditional_entropy(joint) + not_seen(joint)
+
+
+def _windows(config: Config, tokenizer: Tokenizer) -> Ids:
+    """Of the text that it is trained on."""
+    stream = Stream(
+        tokenizer,
+        config.text.train,
+        task=config.task,
+        context=LENGTH,
+        seed=config.seed,
+        purpose=TRAIN,
+    )
+    return np.stack([stream.window(stream.random(0, k)) for k in range(WINDOWS)])
+
+
+def gaps(frequencies: Floats) -> Floats:
+    """How likely each token, a column, is behind each that is shown, a row, the mask the last."""
+    size = len(frequencies)
+    shown = np.full((size + 1, size), OTHER / (size - 1))
+    np.fill_diagonal(shown, 1 - MASKED - OTHER)
+    shown[size] = MASKED
+    return shown * frequencies
+
+
+def conditional_entropy(joint: Floats | Ids) -> float:
+    """Of the column, the row being known, in nats; of counts or of probabilities."""
+    rows = joint.sum(1, keepdims=True)
+    logs = np.log(np.divide(joint, rows, out=np.ones(joint.shape), where=joint > 0))
+    return float(-(joint * logs).sum() / joint.sum())
+
+
+def not_seen(counts: Ids) -> float:
+    """What Miller and Madow add to the entropy of counted pairs for those not seen."""
+    pairs, firsts = np.count_nonzero(counts), np.count_nonzero(counts.sum(1))
+    return float((pairs - firsts) / (2 * counts.sum()))
