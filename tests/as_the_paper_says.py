@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from itertools import pairwise
+from math import log
 from typing import Any
 
 from arithmetext.studies.tokenization import PAPER_TOKENS
@@ -294,7 +295,8 @@ def records(
     }
 
 
-WITHOUT_ATTENTION = {"64": 3.2, "256": 4.2, "1024": 5.2}
+def without_attention(trained: Data) -> dict[str, float]:
+    return {size: 0.8 * log(int(size)) for size in trained}
 
 
 def mlm_losses(*, masked=None, causal=(), **changes) -> Data:
@@ -305,7 +307,7 @@ def mlm_losses(*, masked=None, causal=(), **changes) -> Data:
         "trained": trained,
         "masked": records(falls=masked, positions="learned") if masked else trained,
         "causal": records(falls=shorter),
-        "without_attention": WITHOUT_ATTENTION,
+        "without_attention": without_attention(trained),
     }
 
 
@@ -315,7 +317,7 @@ def ntp_losses(*, parameters=8.7e7, **changes) -> Data:
     return {
         "records": found,
         "parameters": counts,
-        "without_attention": WITHOUT_ATTENTION,
+        "without_attention": without_attention(found),
         "n": 10**11,
         "single_words": 2.4,
     }

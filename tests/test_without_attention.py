@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import entropy
 
+from arithmetext.evaluation import without_attention
 from arithmetext.evaluation.without_attention import (
     conditional_entropy,
-    gaps,
     least_loss,
-    not_seen,
+    miller_madow,
 )
 from arithmetext.models.files import load
 from arithmetext.models.gpt import GPT
@@ -29,9 +29,10 @@ tables = st.lists(
 
 
 def batch_of(config: Config, windows: int) -> Batch:
+    """Of the text that is trained on, but not the windows that are."""
     stream = Stream(
         config.tokens.tokenizer(config.text, config.n),
-        config.text.validation,
+        config.text.train,
         task=config.task,
         context=config.model.context,
         seed=3,
@@ -58,28 +59,32 @@ def test_batches_have_it(task: str, kind: str) -> None:
     joint = np.zeros((13, 12))
     np.add.at(joint, (shown.numpy(), batch.targets.numpy()), 1)
     counted = entropy(joint.ravel()) - entropy(joint.sum(1))
-    assert least_loss(config) == pytest.approx(counted, rel=0.01)
+    assert least_loss(config) == pytest.approx(counted, rel=0.005)
 
 
-@given(st.lists(st.integers(1, 100), min_size=2, max_size=9))
-def test_behind_gaps_are_the_tokens_of_the_text(counts: list[int]) -> None:
-    frequencies = np.array(counts) / sum(counts)
-    assert gaps(frequencies).sum(0) == pytest.approx(frequencies)
-
-
-def test_pairs_that_were_not_seen_are_made_up_for() -> None:
+def test_counts_that_scatter_are_made_up_for() -> None:
     """Tokens in any order, four for each possible pair: as counted they look less random."""
     random = np.random.default_rng(0)
     pairs = np.bincount(random.integers(64**2, size=4 * 64**2), minlength=64**2).reshape(64, 64)
     assert conditional_entropy(pairs) < log(64) - 0.1
-    assert conditional_entropy(pairs) + not_seen(pairs) == pytest.approx(log(64), abs=0.03)
+    assert conditional_entropy(pairs) + miller_madow(pairs) == pytest.approx(log(64), abs=0.03)
+
+
+def test_few_pairs_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = changed(recipe("ntp-laptop"), ["tokens.kind=bpe", "tokens.size=64"])
+    many = least_loss(config)
+    monkeypatch.setattr(without_attention, "FEWEST", 2**14)
+    monkeypatch.setattr(without_attention, "FOR_EACH_PAIR", 4)
+    few = least_loss(config)
+    assert few != many
+    assert few == pytest.approx(many, rel=0.01)
 
 
 @pytest.mark.parametrize("steps, uses_others", [(40, False), (140, True)])
 def test_on_its_plateau_a_model_uses_no_other_token(
     steps: int, uses_others: bool, tmp_path: Path
 ) -> None:
-    """The other tokens can be put in any order; once the loss has left the plateau, they cannot."""
+    """The others can come from another window; once the loss has left its plateau, they cannot."""
     changes = ["tokens.kind=bpe", "tokens.size=64", "model.context=64", f"training.steps={steps}"]
     small = ("batch=2^11", "device_batch=2^11", "validation=2^12")
     config = changed(recipe("mlm-laptop"), [*changes, *(f"training.{each}" for each in small)])
@@ -88,20 +93,16 @@ def test_on_its_plateau_a_model_uses_no_other_token(
     assert isinstance(model, GPT)
     batch = batch_of(config, 256)
     assert batch.chosen is not None
-    random = torch.Generator().manual_seed(0)
-    shuffled = batch.inputs.clone()
-    for row, chosen in zip(shuffled, batch.chosen, strict=True):
-        others = torch.ones(len(row), dtype=torch.bool)
-        others[chosen] = False
-        row[others] = row[others][torch.randperm(int(others.sum()), generator=random)]
+    gaps = batch.inputs.gather(1, batch.chosen)
+    among_others = batch.inputs.roll(1, 0).scatter(1, batch.chosen, gaps)
     with torch.no_grad():
-        loss, without_order = (
+        loss, misled = (
             Loss(model)(inputs, batch.targets, batch.chosen).item()
-            for inputs in (batch.inputs, shuffled)
+            for inputs in (batch.inputs, among_others)
         )
     if uses_others:
         assert loss < least_loss(config) - 0.1
-        assert without_order > loss + 0.3
+        assert misled > loss + 0.3
     else:
         assert loss == pytest.approx(least_loss(config), rel=0.03)
-        assert without_order == pytest.approx(loss, rel=0.001)
+        assert misled == pytest.approx(loss, abs=0.03)  # the mixture of a window tells a little

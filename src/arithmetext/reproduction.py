@@ -132,9 +132,9 @@ def parameters(recipe_and_changes: Recipe) -> int:
         )
 
 
-def loss_without_attention(recipe_and_changes: Recipe) -> float:
-    """The least that a model can have from the token alone that it predicts from, in nats."""
-    return least_loss(config(recipe_and_changes))
+def without_attention(recipes: dict[str, Recipe]) -> dict[str, float]:
+    """The least loss that each model can have without attention, in nats a token."""
+    return {name: least_loss(config(each)) for name, each in recipes.items()}
 
 
 def model(recipe_and_changes: Recipe) -> Subject:

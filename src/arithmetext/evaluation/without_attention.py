@@ -14,19 +14,21 @@ from ..training.stream import MASKED, OTHER, TRAIN, Ids, Stream
 
 Floats = NDArray[np.float64]
 
-WINDOWS, LENGTH = 2**12, 2**10  # are counted, of so many tokens
+FEWEST = 2**22  # tokens to be counted,
+FOR_EACH_PAIR = 8  # or so many for each of the D² pairs
+LENGTH = 2**10  # of a window
 
 
 def least_loss(config: Config) -> float:
     """The least loss that a GPT with this configuration can have without attention, in nats."""
     tokenizer = config.tokens.tokenizer(config.text, config.n)
-    windows = _windows(config, tokenizer)
+    windows, size = _windows(config, tokenizer), tokenizer.size
     if config.task == "mlm":
-        counts = np.bincount(windows.ravel(), minlength=tokenizer.size)
+        counts = np.bincount(windows.ravel(), minlength=size)
         return conditional_entropy(gaps(counts / counts.sum()))
-    pairs = windows[:, :-1] * tokenizer.size + windows[:, 1:]
-    joint = np.bincount(pairs.ravel(), minlength=tokenizer.size**2).reshape(tokenizer.size, -1)
-    return conditional_entropy(joint) + not_seen(joint)
+    pairs = windows[:, :-1] * size + windows[:, 1:]
+    joint = np.bincount(pairs.ravel(), minlength=size**2).reshape(size, size)
+    return conditional_entropy(joint) + miller_madow(joint)
 
 
 def _windows(config: Config, tokenizer: Tokenizer) -> Ids:
@@ -39,7 +41,8 @@ def _windows(config: Config, tokenizer: Tokenizer) -> Ids:
         seed=config.seed,
         purpose=TRAIN,
     )
-    return np.stack([stream.window(stream.random(0, k)) for k in range(WINDOWS)])
+    number = max(FEWEST, FOR_EACH_PAIR * tokenizer.size**2) // LENGTH
+    return np.stack([stream.window(stream.random(0, k)) for k in range(number)])
 
 
 def gaps(frequencies: Floats) -> Floats:
@@ -58,7 +61,7 @@ def conditional_entropy(joint: Floats | Ids) -> float:
     return float(-(joint * logs).sum() / joint.sum())
 
 
-def not_seen(counts: Ids) -> float:
-    """What Miller and Madow add to the entropy of counted pairs for those not seen."""
+def miller_madow(counts: Ids) -> float:
+    """What the conditional entropy of counts lacks, since they scatter; for many counts it is 0."""
     pairs, firsts = np.count_nonzero(counts), np.count_nonzero(counts.sum(1))
     return float((pairs - firsts) / (2 * counts.sum()))

@@ -58,10 +58,11 @@ def draw(axes: Axes, data: dict[str, Any], scale: Scale) -> None:
     axes.grid(alpha=0.3)
 
 
-def draw_without_attention(axes: Axes, levels: dict[str, float]) -> None:
-    """For each D, the least loss that can be had without attention, as a share of ln D."""
-    for (size, loss), style in zip(levels.items(), _styles(), strict=False):
+def draw_without_attention(axes: Axes, least: dict[str, float]) -> Line2D:
+    """For each D, the least loss without attention, as a share of ln D; what the legend shows."""
+    for (size, loss), style in zip(least.items(), _styles(), strict=False):
         axes.axhline(loss / log(int(size)), color=style["color"], lw=0.8, zorder=1)
+    return Line2D([], [], color="0.3", lw=0.8, label="least without attention")
 
 
 def draw_speeds(axes: Axes, data: dict[str, Any]) -> None:
@@ -90,7 +91,6 @@ def legend(axes: Axes, data: dict[str, Any], *others: Line2D) -> None:
     ]
     if any(plateau(record) for record in data.values()):
         handles.append(Line2D([], [], color="0.5", lw=9, alpha=0.4, label="plateau"))
-    handles.append(Line2D([], [], color="0.3", lw=0.8, label="least without attention"))
     axes.legend(
         handles=[*handles, *others], fontsize=8, loc="lower left", handlelength=3, frameon=False
     )
@@ -134,14 +134,14 @@ def what_a_plateau_is() -> str:
     )
 
 
-def about_levels(levels: dict[str, float], *, seen: str) -> str:
+def about_least(least: dict[str, float], *, seen: str) -> str:
     """How low a model can get without attention, for the reader who sees how high plateaus lie."""
-    said = _listed(f"{loss / log(int(size)):.3f}" for size, loss in levels.items())
+    said = _listed(f"{loss / log(int(size)):.3f}" for size, loss in least.items())
     return f"The least without attention, if only {seen} is seen, is {said} ln D."
 
 
 def table(
-    data: dict[str, Any], levels: dict[str, float]
+    data: dict[str, Any], least: dict[str, float], *, places: bool = True
 ) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
     """The curves at powers of two, at validations, and where the plateau lies."""
     header = ["D", "step", "tokens read", "training loss / ln D", "validation loss / ln D"]
@@ -151,10 +151,10 @@ def table(
         batch, unit = record["config"]["training"]["batch"], log(int(size))
         steps, losses, _ = smoothed(record)
         checked = {row["step"]: row for row in _few(record["validation"])}
-        pause = plateau(record)
-        places = _places(pause) if pause else {}
+        pause = plateau(record) if places else None
+        marked = _places(pause) if pause else {}
         powers = {2**k for k in range(int(steps[-1]).bit_length())}
-        for step in sorted(powers | set(checked) | set(places)):
+        for step in sorted(powers | set(checked) | set(marked)):
             row = checked.get(step, {})
             loss, nats = row.get("validation_loss"), row.get("validation_nats_per_word")
             rows.append(
@@ -165,8 +165,8 @@ def table(
                     round(float(np.interp(log(step), np.log(steps), losses)) / unit, 4),
                     "" if loss is None else round(loss / unit, 4),
                     "" if nats is None else round(nats, 3),
-                    round(levels[size] / unit, 4),
-                    places.get(step, ""),
+                    round(least[size] / unit, 4),
+                    marked.get(step, ""),
                 ]
             )
     return header, rows
@@ -241,11 +241,11 @@ def extends(data: dict[str, Any], *, claim: str) -> Verdict:
 def _said(size: int, pause: Plateau | None) -> str:
     if pause is None:
         return "none found"
-    earlier = ", ".join(f"{step:.0f}" for step in pause.others)
+    earlier = " and one at ".join(f"{step:.0f}" for step in pause.others)
     return (
         f"steps {pause.begin:.0f} to {pause.end:.0f}, at {pause.loss / log(size):.3f} ln D, then a"
         f" descent that is steepest at {pause.steepest:.0f}"
-        + (f"; before it, pauses at {earlier}" if earlier else "")
+        + (f"; before it a pause at {earlier}" if earlier else "")
     )
 
 

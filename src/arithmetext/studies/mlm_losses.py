@@ -8,10 +8,10 @@ from matplotlib.figure import Figure
 
 from ..evaluation.learning import FALL, plateau, rest, smoothed
 from ..figures import COLOURS
-from ..reproduction import learning, loss_without_attention, masked_like_causal, record
+from ..reproduction import learning, masked_like_causal, record, without_attention
 from . import Verdict
 from ._losses import (
-    about_levels,
+    about_least,
     draw,
     draw_speeds,
     draw_without_attention,
@@ -44,18 +44,13 @@ def run(settings: dict[str, Any]) -> dict[str, Any]:
         part: {size: record(recipe) for size, recipe in settings[part].items()}
         for part in ("trained", "masked", "causal")
     }
-    return records | {
-        "without_attention": {
-            size: loss_without_attention(recipe) for size, recipe in settings["trained"].items()
-        }
-    }
+    return records | {"without_attention": without_attention(settings["trained"])}
 
 
 def plot(data: dict[str, Any]) -> Figure:
     figure = Figure(figsize=(9.6, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     draw(left, data["trained"], of_uniform)
-    draw_without_attention(left, data["without_attention"])
     colours = dict(zip(data["trained"], COLOURS, strict=False))
     dotted = [
         left.plot(
@@ -69,7 +64,8 @@ def plot(data: dict[str, Any]) -> Figure:
         for size, other in _others(data).items()
     ]
     left.set_ylabel("loss, as a share of ln D")
-    legend(left, data["trained"], *dotted)
+    level = draw_without_attention(left, data["without_attention"])
+    legend(left, data["trained"], level, *dotted)
     draw_speeds(right, data["trained"])
     right.set_ylabel("fall of loss / ln D while steps grow e-fold")
     for axes in (left, right):
@@ -119,8 +115,9 @@ def table(data: dict[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[Any]]]
         return [positions, *row[:dropped], *row[dropped + 1 :]]
 
     rows = []
-    for records in (data["trained"], _others(data)):
-        header, found = curves_table(records, data["without_attention"])
+    for records, places in ((data["trained"], True), (_others(data), False)):
+        # Those beside may rest on their plateau for good, which has no place where it ends.
+        header, found = curves_table(records, data["without_attention"], places=places)
         dropped = header.index("validation, nats a word")  # which gaps do not have
         rows += [kept(row, _positions(records[str(row[0])])) for row in found]
     return kept(header, "positions"), rows
@@ -133,7 +130,8 @@ def verdicts(data: dict[str, Any]) -> list[Verdict]:
             records,
             claim="In masked modelling too the loss rests on a plateau before a second descent.",
             paper="for both D",
-            why=about_levels(data["without_attention"], seen="what stands in the gap"),
+            why=f"With {_positions(next(iter(records.values())))} positions. "
+            + about_least(data["without_attention"], seen="what stands in the gap"),
         ),
         extends(records, claim="The plateau of masked modelling extends further as D increases."),
         _more_evident(data),
@@ -149,8 +147,8 @@ def _more_evident(data: dict[str, Any]) -> Verdict:
         claim="The plateau is more evident in masked modelling than in next-token prediction.",
         paper="even more evident",
         ours="; ".join(
-            f"D = {size}: from its first step to its last {_times(masked)}, for next tokens"
-            f" {_times(causal)}"
+            f"D = {size}, {_positions(data['masked'][size])} positions: from its first step to its"
+            f" last {_times(masked)}, for next tokens {_times(causal)}"
             for size, (masked, causal) in lasting.items()
         )
         + " (agrees if it lasts longer for every D)",

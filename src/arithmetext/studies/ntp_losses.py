@@ -7,12 +7,12 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from ..integers import short
-from ..reproduction import learning, loss_without_attention, parameters, record
+from ..reproduction import learning, parameters, record, without_attention
 from ..text.census import census, unigram_entropy
 from ..training.recipes import SIZES
 from . import Verdict
 from ._losses import (
-    about_levels,
+    about_least,
     draw,
     draw_without_attention,
     extends,
@@ -41,9 +41,7 @@ def run(settings: dict[str, Any]) -> dict[str, Any]:
     return {
         "records": records,
         "parameters": {s: parameters(recipe) for s, recipe in settings["trained"].items()},
-        "without_attention": {
-            size: loss_without_attention(recipe) for size, recipe in settings["trained"].items()
-        },
+        "without_attention": without_attention(settings["trained"]),
         "n": n,
         "single_words": unigram_entropy(census(n)) * log(2),
     }
@@ -54,10 +52,9 @@ def plot(data: dict[str, Any]) -> Figure:
     left, right = figure.subplots(1, 2)
     records = data["records"]
     draw(left, records, of_uniform)
-    draw_without_attention(left, data["without_attention"])
     left.set_xlabel("training step")
     left.set_ylabel("loss, as a share of ln D")
-    legend(left, records)
+    legend(left, records, draw_without_attention(left, data["without_attention"]))
     draw(right, _validated(records), _of_words)
     right.set_xlabel("words read")
     right.set_ylabel("nats a word")
@@ -114,7 +111,7 @@ def verdicts(data: dict[str, Any]) -> list[Verdict]:
             claim="After a rapid decrease the loss rests on a brief plateau before a second"
             " descent, for every D.",
             paper="all three curves do",
-            why=about_levels(data["without_attention"], seen="the token before"),
+            why=about_least(data["without_attention"], seen="the token before"),
         ),
         extends(data["records"], claim="The plateau extends further in training as D increases."),
         *_parameters(data),
