@@ -61,11 +61,11 @@ def plot(data: dict[str, Any]) -> Figure:
     right.axhline(data["single_words"], color="0.3", lw=1, ls=(0, (1, 2)))
     right.annotate(
         "frequencies of single words",
-        (0.02, data["single_words"]),
+        (0.98, data["single_words"]),
         xycoords=right.get_yaxis_transform(),
-        xytext=(0, -4),
+        xytext=(0, 4),
         textcoords="offset points",
-        va="top",
+        ha="right",
         fontsize=8,
     )
     return figure
