@@ -60,12 +60,12 @@ def plot(data: dict[str, Any]) -> Figure:
     right.set_ylabel("nats a word")
     right.axhline(data["single_words"], color="0.3", lw=1, ls=(0, (1, 2)))
     right.annotate(
-        "frequencies of single words",
-        (0.98, data["single_words"]),
+        "single words",
+        (0.02, data["single_words"]),
         xycoords=right.get_yaxis_transform(),
-        xytext=(0, 4),
+        xytext=(0, -4),
         textcoords="offset points",
-        ha="right",
+        va="top",
         fontsize=8,
     )
     return figure
