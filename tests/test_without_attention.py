@@ -81,7 +81,7 @@ def test_few_pairs_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("steps, uses_others", [(40, False), (140, True)])
-def test_on_its_plateau_a_model_uses_no_other_token(
+def test_on_its_plateau_a_model_hardly_uses_other_tokens(
     steps: int, uses_others: bool, tmp_path: Path
 ) -> None:
     """The others can come from another window; once the loss has left its plateau, they cannot."""
