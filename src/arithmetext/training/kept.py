@@ -15,7 +15,7 @@ from statistics import median
 from typing import Any
 
 from .. import __version__
-from ..files import cache_folder, locked, make_folder, write_whole
+from ..files import cache_folder, make_folder, write_whole
 from . import monitor
 from .config import Config
 from .loop import train
@@ -27,12 +27,11 @@ _asked: set[str] = set()  # the runs that were asked for
 def trained(config: Config) -> Path:
     """The folder of a finished run with this configuration; one that was killed goes on."""
     folder = _folder(config)
-    with locked(folder.with_suffix(".lock")):  # two processes would train in the same folder
-        fresh = not (folder / "model" / "config.json").exists()  # the last that a run writes
-        if fresh:
-            train(config, folder, resume=True)
-        if fresh or _read(folder / _RECORD) is None:
-            _write_record(folder)
+    fresh = not (folder / "model" / "config.json").exists()  # the last that a run writes
+    if fresh:
+        train(config, folder, resume=True, wait=True)
+    if fresh or _read(folder / _RECORD) is None:
+        _write_record(folder)
     return folder
 
 

@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parallel import DistributedDataParallel
 
 from ..errors import InputError
-from ..files import make_folder, write_whole
+from ..files import sole_writer, write_whole
 from ..models.files import save
 from ..models.gpt import GPT
 from ..models.hmm import HMM, HMMConfig
@@ -57,12 +57,23 @@ class Outcome:
 
 
 def train(
-    config: Config, folder: Path, *, resume: bool = False, tensorboard: bool = False
+    config: Config,
+    folder: Path,
+    *,
+    resume: bool = False,
+    wait: bool = False,
+    tensorboard: bool = False,
 ) -> Outcome:
-    """Train, or go on training, in this folder."""
-    with world() as here, ThreadPoolExecutor(1) as aside:
-        known = _check(config.checked(), folder, here, resume=resume)
-        shares(config, here.size)
+    """Train, or go on training, in this folder.
+
+    One process writes to a folder at a time: another one is refused or, with `wait`, waits.
+    """
+    with world() as here, ThreadPoolExecutor(1) as aside, ExitStack() as lock:
+        shares(config.checked(), here.size)
+        if here.first:
+            lock.enter_context(sole_writer(folder, wait=wait))
+        here.wait()
+        known = _check(config, folder, here, resume=resume)
         # The kernels that make the text compile while the model does.
         reading = aside.submit(_share, config, folder, here, known=known)
         with _memory(config):
@@ -98,8 +109,6 @@ def _check(config: Config, folder: Path, here: World, *, resume: bool) -> bool:
         raise InputError(f"{folder} holds a run already: --resume, or another --out")
     for difference in differences(config, Config.load(path))[:1] if known else []:
         raise InputError(f"{folder} holds a run with another setting: {difference} there")
-    if here.first:
-        make_folder(folder)
     here.wait()  # none writes before all have looked
     return known
 
