@@ -86,7 +86,7 @@ def linked(page: Page) -> list[list[str]]:
 
 def keep(folder: Path, name: str, **parts: Any) -> None:
     """A result as `perform` writes it."""
-    result = {"study": name, "key": "", "settings": {}, "seconds": 30.0, "data": {}} | parts
+    result = {"study": name, "settings": {}, "sources": {}, "seconds": 30.0, "data": {}} | parts
     (folder / "data").mkdir(exist_ok=True)
     (folder / f"data/{name}.json").write_text(json.dumps(result))
 

@@ -1,15 +1,23 @@
 """The main job: studies found, run once, kept, and shown on one page."""
 
 import json
+import os
 import re
 import shutil
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
-from arithmetext import packed, report, reproduction, studies
+from arithmetext import packed, report, reproduction, sources, studies
+from arithmetext.cli import report as report_command
+from arithmetext.cli import reproduce
 from arithmetext.errors import InputError
+from arithmetext.files import sole_writer
 from arithmetext.training import kept
 from conftest import Run
 
@@ -152,20 +160,70 @@ def test_a_changed_setting_runs_again(tmp_path: Path, monkeypatch) -> None:
     assert studies.kept(study, "laptop", tmp_path) == result
 
 
-def test_what_makes_a_result_is_its_key_and_what_shows_it_is_not(tmp_path, monkeypatch) -> None:
-    study = studies.all_studies()["decided_sentences"]
-    monkeypatch.setattr(study, "settings", lambda scale: {"searched_to": 1000})
-    studies.perform(study, "laptop", tmp_path)
-    with monkeypatch.context() as patch:
-        patch.setattr(study, "caption", lambda data: "other words")
-        patch.setattr(study, "TITLE", "Another title")
-        assert studies.kept(study, "laptop", tmp_path) is not None
-    # A constant and a helper that `run` uses.
-    for name, other in (("COUNTED", ("10 1100",)), ("_gather", studies.perform)):
-        with monkeypatch.context() as patch:
-            patch.setattr(study, name, other)
-            assert studies.kept(study, "laptop", tmp_path) is None
-    assert studies.kept(study, "laptop", tmp_path) is not None
+def test_a_result_of_an_earlier_version_is_made_again(tmp_path: Path, capsys) -> None:
+    old = {"study": "dataset_splits", "key": "a1b2c3d4e5f60718", "seconds": 1.0}
+    settings = studies.all_studies()["dataset_splits"].settings("laptop")
+    data = studies.perform(studies.all_studies()["dataset_splits"], "laptop", tmp_path).data
+    path = tmp_path / "laptop/data/dataset_splits.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(old | {"settings": settings, "data": data}))
+    assert "10 chunks" in report.build(tmp_path / "laptop").read_text()  # it can still be shown
+    reproduce("laptop", ["dataset_splits"], tmp_path)
+    assert "recomputed: made by an earlier version\n" in capsys.readouterr().out
+    reproduce("laptop", ["dataset_splits"], tmp_path)
+    assert "kept from before\n" in capsys.readouterr().out
+
+
+def test_it_is_said_why_a_result_is_made_again(tmp_path: Path, capsys) -> None:
+    reproduce("laptop", ["dataset_splits"], tmp_path)
+    assert "recomputed" not in capsys.readouterr().out
+    path = tmp_path / "laptop/data/dataset_splits.json"
+    result = json.loads(path.read_text())
+    assert "text/splits.py" in result["sources"]
+    path.write_text(json.dumps(result | {"sources": result["sources"] | {"text/splits.py": ""}}))
+    reproduce("laptop", ["dataset_splits"], tmp_path)
+    said = capsys.readouterr().out
+    assert re.search(r"dataset_splits .* s  recomputed: text/splits.py changed$", said, re.M)
+
+
+def test_one_process_at_a_time_writes_a_report(tmp_path: Path, capsys) -> None:
+    pytest.importorskip("fcntl")
+    folder = tmp_path / "laptop"
+    studies.perform(studies.all_studies()["dataset_splits"], "laptop", folder / "data")
+    with sole_writer(folder):
+        with pytest.raises(InputError, match="laptop is in use by process"):
+            reproduce("laptop", ["dataset_splits"], tmp_path)
+        with pytest.raises(InputError, match="laptop is in use by process"):
+            report_command(folder)
+        report_command(folder, markdown=True)  # it writes nothing
+    assert capsys.readouterr().out.startswith("5 claims: ")
+    assert {path.name for path in folder.iterdir()} == {"data", ".lock"}
+    report_command(folder)
+    assert (folder / "index.html").exists()
+
+
+def test_a_second_process_may_wait(tmp_path: Path, capsys) -> None:
+    pytest.importorskip("fcntl")
+    began = threading.Event()
+
+    def hold() -> None:
+        with sole_writer(tmp_path / "laptop"):
+            began.set()
+            time.sleep(0.2)
+            print("first", flush=True)
+
+    with ThreadPoolExecutor(1) as others:
+        holding = others.submit(hold)
+        began.wait()
+        reproduce("laptop", ["dataset_splits"], tmp_path, wait=True)
+        holding.result()
+    assert capsys.readouterr().out.splitlines()[0] == "first"
+
+
+def test_a_report_of_nothing_makes_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nowhere/data: nt reproduce makes them"):
+        report_command(tmp_path / "nowhere")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_damaged_result_is_made_again(tmp_path: Path) -> None:
@@ -175,10 +233,6 @@ def test_a_damaged_result_is_made_again(tmp_path: Path) -> None:
 
 
 def test_one_that_fails_does_not_stop_the_others(tmp_path, monkeypatch, capsys) -> None:
-    import typer
-
-    from arithmetext.cli import reproduce
-
     def run(settings: dict[str, Any]) -> dict[str, Any]:
         raise RuntimeError("no such luck")
 
@@ -198,10 +252,6 @@ def test_one_that_fails_does_not_stop_the_others(tmp_path, monkeypatch, capsys) 
 
 
 def test_bad_input_of_a_study_is_one_line(tmp_path, monkeypatch, capsys) -> None:
-    import typer
-
-    from arithmetext.cli import reproduce
-
     def run(settings: dict[str, Any]) -> dict[str, Any]:
         raise InputError("the disk is full")
 
@@ -241,7 +291,7 @@ def test_a_record_outlives_the_weights(tmp_path, monkeypatch, capsys) -> None:
         reproduction.record(recipe)
     (tmp_path / "carried/damaged.json").write_bytes(b"\xff{")
     kept.take_records(tmp_path / "carried")
-    assert "damaged.json is no record" in capsys.readouterr().err
+    assert "damaged.json is not a record" in capsys.readouterr().err
     assert reproduction.record(recipe) == known
 
 
@@ -249,7 +299,7 @@ def test_a_record_is_that_of_the_weights(tmp_path, monkeypatch) -> None:
     recipe = ["ntp-laptop", *_GPT, "seed=18"]
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     folder = kept.trained(reproduction.config(recipe))
-    known = reproduction.record(recipe)
+    known = json.loads((folder / "record.json").read_text())
     # One from elsewhere, and weights that are made here.
     shutil.rmtree(folder)
     folder.mkdir()
@@ -261,6 +311,41 @@ def test_a_record_is_that_of_the_weights(tmp_path, monkeypatch) -> None:
     assert kept.trained(reproduction.config(recipe)) == folder
     (folder / "record.json").write_text("{")
     assert reproduction.record(recipe)["validation"] == known["validation"]
+
+
+def test_changed_code_trains_again(tmp_path, monkeypatch) -> None:
+    recipe = ["ntp-laptop", *_GPT, "seed=19"]
+    config = reproduction.config(recipe)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    known, folders = sources.of_module("training.loop"), []
+    for digest in ("first", "second"):
+        changed = known | {"models/gpt.py": digest}
+        monkeypatch.setattr(kept, "_asked", set())  # as in another process
+        monkeypatch.setattr(sources, "of_module", lambda module, changed=changed: changed)
+        folders.append(kept.trained(config))
+        kept.put_records(tmp_path / "carried")
+        [record] = (tmp_path / "carried").iterdir()  # of this configuration and by this code
+        assert record.stem == folders[-1].name
+        if digest == "first":
+            assert kept.why_again() == []
+            oldest = folders[0].with_name(folders[0].name.partition("-")[0] + "-0")
+            oldest.mkdir()
+            os.utime(oldest, (0, 0))
+    assert kept.why_again() == ["trained again: models/gpt.py changed"]
+    assert kept.trained(config) == folders[-1]
+    assert kept.why_again() == []
+    # Two are kept, since another checkout may use the older one.
+    assert set((tmp_path / "arithmetext/runs").iterdir()) == set(folders)
+    assert "sources" not in reproduction.record(recipe)
+
+
+def test_a_run_that_is_being_trained_is_not_removed(tmp_path: Path) -> None:
+    pytest.importorskip("fcntl")
+    with sole_writer(tmp_path / "run"):
+        kept._remove(tmp_path / "run")
+        assert (tmp_path / "run").exists()
+    kept._remove(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_prompts_are_taken_where_they_are_asked_for(tmp_path, monkeypatch) -> None:

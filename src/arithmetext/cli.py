@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import sys
 import traceback
 from pathlib import Path
@@ -291,20 +292,27 @@ def reproduce(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where reports are kept.")] = Path(
         "reports"
     ),
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait for another process that writes to the folder.")
+    ] = False,
 ) -> None:
     """Make every figure and number of the paper, and one page that shows them."""
     from . import report, studies
+    from .files import sole_writer
 
     if scale not in studies.SCALES:
         raise InputError(f"no scale {scale!r}; there are: {', '.join(studies.SCALES)}")
-    failed = _perform(studies.pick(only or []), scale, out / scale)
-    if failed:
-        said = (
-            f"failed: {', '.join(failed)}; the page has what was kept of them before, if anything"
-        )
-        print(said, file=sys.stderr)
-    if any((out / scale / "data").glob("*.json")):
-        print(f"The report is {report.build(out / scale)}")
+    chosen = studies.pick(only or [])
+    with sole_writer(out / scale, wait=wait):
+        failed = _perform(chosen, scale, out / scale)
+        if failed:
+            said = (
+                f"failed: {', '.join(failed)}; the page has what was kept of them before,"
+                " if anything"
+            )
+            print(said, file=sys.stderr)
+        if any((out / scale / "data").glob("*.json")):
+            print(f"The report is {report.build(out / scale)}")
     if failed:
         raise typer.Exit(1)
 
@@ -326,9 +334,12 @@ def _perform(chosen: dict[str, Any], scale: str, folder: Path) -> list[str]:
         if done[name] is not None:
             print(f"{line}kept from before")
             continue
+        why = studies.why_again(study, scale, folder / "data")
+        again = [f"recomputed: {why}"] if why else []
         terminal = sys.stdout.isatty()
         if terminal:
-            print(f"{line}{clock.left()}")
+            running = line + "; ".join(filter(None, [*again, clock.left()]))
+            print(running[: shutil.get_terminal_size().columns - 1])  # a line that can be replaced
         over = _LINE_UP if terminal else ""
         try:
             seconds = f"{studies.perform(study, scale, folder / 'data').seconds:.1f} s"
@@ -338,10 +349,11 @@ def _perform(chosen: dict[str, Any], scale: str, folder: Path) -> list[str]:
             else:
                 traceback.print_exc()
             failed.append(name)
-            seconds, over = "failed", ""  # what went wrong stands on the last line
+            seconds, over, again = "failed", "", []  # what went wrong stands on the last line
         clock.tick(study)
         kept.put_records(folder / "runs")
-        print(f"{over}{line}{seconds:>8}  {clock.left()}".rstrip(), flush=True)
+        about = "; ".join(filter(None, [*again, *kept.why_again(), clock.left()]))
+        print(f"{over}{line}{seconds:>8}  {about}".rstrip(), flush=True)
     return failed
 
 
@@ -359,10 +371,14 @@ def report(
 ) -> None:
     """Write the page of the report again, from kept results alone."""
     from . import report
+    from .files import sole_writer
 
     if markdown:
         print(report.summary(folder), end="")
-    else:
+        return
+    if not (folder / "data").is_dir():
+        raise InputError(f"no results in {folder}/data: nt reproduce makes them")
+    with sole_writer(folder):
         print(f"The report is {report.build(folder)}")
 
 

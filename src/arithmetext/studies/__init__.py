@@ -16,23 +16,21 @@ Any module of this package is found and run by `nt reproduce`; nothing else need
 whose name begins with an underscore is no study but what several share.
 """
 
-import hashlib
 import importlib
-import inspect
 import json
 import pkgutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType
 from typing import Any, Protocol, cast
 
 from matplotlib.figure import Figure
 
-from .. import __version__
+from .. import sources
 from ..errors import InputError
 from ..files import make_folder, write_whole
+from ..sources import Sources
 
 SCALES = ("laptop", "gpu", "paper")
 
@@ -77,8 +75,8 @@ class Result:
     """A finished study, as it is kept on disk."""
 
     study: str
-    key: str
     settings: dict[str, Any]
+    sources: Sources  # of the code that made it; empty in files of earlier versions
     seconds: float
     data: dict[str, Any]
 
@@ -103,24 +101,38 @@ def pick(names: Sequence[str]) -> dict[str, Study]:
 
 
 def kept(study: Study, scale: str, folder: Path) -> Result | None:
-    """The result in `folder`, if it was made there before just as it would be made now.
+    """The result in `folder`, if the same settings and the same code would make it now.
 
-    It is known by a key of the settings, the version and the source of what makes it: a change in
-    any of them runs a study again, one of the picture or of the words about it does not.
+    The code is `run`, what it uses of the study's file, and every module of the package that this
+    imports, directly or through others. Pictures, captions and verdicts are made from a result, so
+    a change there runs nothing again.
     """
-    result = load(folder / f"{_name(study)}.json")
-    return result if result is not None and result.key == _key(study, scale) else None
+    result = load(_path(study, folder))
+    return result if result is not None and not _changes(study, scale, result) else None
+
+
+def why_again(study: Study, scale: str, folder: Path) -> str:
+    """Why the result in `folder` cannot be used, in words; nothing if there is none."""
+    path = _path(study, folder)
+    if not path.exists():
+        return ""
+    result = load(path)
+    if result is None:
+        return "the kept result is damaged"
+    if not result.sources:
+        return "made by an earlier version"
+    return f"{sources.listed(_changes(study, scale, result))} changed"
 
 
 def perform(study: Study, scale: str, folder: Path) -> Result:
     """Run a study and keep its result in `folder`."""
-    settings = study.settings(scale)
+    settings, made_by = study.settings(scale), _sources(study)
     start = time.perf_counter()
     data = study.run(settings)
     seconds = time.perf_counter() - start
-    result = Result(_name(study), _key(study, scale), settings, seconds, data)
+    result = Result(_name(study), settings, made_by, seconds, data)
     make_folder(folder)
-    write_whole(folder / f"{_name(study)}.json", json.dumps(vars(result), indent=1))
+    write_whole(_path(study, folder), json.dumps(vars(result), indent=1))
     return result
 
 
@@ -151,39 +163,25 @@ _PATIENCE = 30
 def load(path: Path) -> Result | None:
     """A kept result, or None where there is none that can be read."""
     try:
-        return Result(**json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        known = json.loads(path.read_text(encoding="utf-8"))
+        made_by = dict(known.get("sources", {}))
+        return Result(known["study"], known["settings"], made_by, known["seconds"], known["data"])
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 
 
-def _key(study: Study, scale: str) -> str:
-    about = json.dumps([study.settings(scale), __version__, _source(study)], sort_keys=True)
-    return hashlib.sha256(about.encode()).hexdigest()[:16]
+def _changes(study: Study, scale: str, result: Result) -> list[str]:
+    """What is not as it was when a result was made: its settings, or files of the package."""
+    settings = ["settings"] if result.settings != study.settings(scale) else []
+    return settings + sources.changed(result.sources, _sources(study))
 
 
-def _source(study: Study) -> dict[str, str]:
-    """What `run` and all of the module that it uses look like."""
-    found: dict[str, str] = {}
-    names = ["run"]
-    while names:
-        name = names.pop()
-        value = getattr(study, name, None)
-        if name in found or inspect.ismodule(value):
-            continue
-        if inspect.isfunction(value) and value.__module__ == study.__name__:
-            found[name] = inspect.getsource(value)
-            names += _names(value.__code__)
-        elif inspect.isclass(value) and value.__module__ == study.__name__:
-            found[name] = inspect.getsource(value)
-        elif value is not None and not callable(value):
-            found[name] = repr(value)
-    return found
+def _sources(study: Study) -> Sources:
+    return sources.of_function(f"studies.{_name(study)}", "run")
 
 
-def _names(code: CodeType) -> list[str]:
-    """The names that a function, and those defined inside it, looks up outside."""
-    inner = [const for const in code.co_consts if isinstance(const, CodeType)]
-    return [*code.co_names, *(name for part in inner for name in _names(part))]
+def _path(study: Study, folder: Path) -> Path:
+    return folder / f"{_name(study)}.json"
 
 
 def _name(study: Study) -> str:

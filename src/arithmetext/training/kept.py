@@ -1,10 +1,12 @@
-"""Runs that studies share, kept in the user's cache: trained once for each configuration.
+"""Runs that studies share, kept in the user's cache: trained once for each configuration and code.
 
-A change of the code that makes another model of the same configuration needs another version.
+A run's folder is named by digests of both, so changed code trains anew. The code is that of every
+module of the package that `training.loop` imports.
 """
 
 import hashlib
 import json
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -14,14 +16,18 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from .. import __version__
-from ..files import cache_folder, make_folder, write_whole
+from .. import sources
+from ..errors import InputError
+from ..files import cache_folder, make_folder, sole_writer, write_whole
 from . import monitor
 from .config import Config
 from .loop import train
 
+RUNS = 2  # of a configuration in the cache; another checkout of the project may use the older one
+
 _RECORD = "record.json"
 _asked: set[str] = set()  # the runs that were asked for
+_again: list[str] = []  # why runs were trained again
 
 
 def trained(config: Config) -> Path:
@@ -29,10 +35,22 @@ def trained(config: Config) -> Path:
     folder = _folder(config)
     fresh = not (folder / "model" / "config.json").exists()  # the last that a run writes
     if fresh:
+        for known in filter(None, (_read(older / _RECORD) for older in _older(folder)[:1])):
+            files = sources.changed(known["sources"], _sources())
+            _again.append(f"trained again: {sources.listed(files)} changed")
         train(config, folder, resume=True, wait=True)
+        for older in _older(folder)[RUNS - 1 :]:
+            _remove(older)
     if fresh or _read(folder / _RECORD) is None:
         _write_record(folder)
     return folder
+
+
+def why_again() -> list[str]:
+    """Why runs were trained again, for all since the last call."""
+    said = list(dict.fromkeys(_again))
+    _again.clear()
+    return said
 
 
 def record(config: Config) -> dict[str, Any]:
@@ -46,16 +64,18 @@ def record(config: Config) -> dict[str, Any]:
         trained(config)
         known = _read(path)
     assert known is not None
-    return known
+    return {part: known[part] for part in known if part != "sources"}
 
 
 def put_records(folder: Path) -> None:
-    """Put the records of all runs that were asked for into a folder."""
+    """Put the records of all runs that were asked for into a folder, in place of older ones."""
     for key in sorted(_asked):
         known = _read(_runs() / key / _RECORD)
         if known is not None:
             make_folder(folder)
             write_whole(folder / f"{key}.json", json.dumps(known))
+            for older in _older(folder / f"{key}.json"):
+                older.unlink()
 
 
 def take_records(folder: Path) -> None:
@@ -63,7 +83,7 @@ def take_records(folder: Path) -> None:
     for source in sorted(folder.glob("*.json")):
         known, target = _read(source), _runs() / source.stem / _RECORD
         if known is None:
-            print(f"left out: {source} is no record of a run", file=sys.stderr)
+            print(f"left out: {source} is not a record of a run by this version", file=sys.stderr)
         elif _read(target) is None:
             make_folder(target.parent)
             write_whole(target, json.dumps(known))
@@ -78,7 +98,7 @@ def _read(path: Path) -> dict[str, Any] | None:
     return known if isinstance(known, dict) and known.keys() >= _PARTS else None
 
 
-_PARTS = {"config", "environment", "seconds", "tokens", "training", "validation"}
+_PARTS = {"config", "environment", "seconds", "sources", "tokens", "training", "validation"}
 
 
 def _runs() -> Path:
@@ -86,10 +106,32 @@ def _runs() -> Path:
 
 
 def _folder(config: Config) -> Path:
-    about = json.dumps([__version__, asdict(config)], sort_keys=True)
-    key = hashlib.sha256(about.encode()).hexdigest()[:16]
+    key = f"{_digest(asdict(config))}-{_digest(_sources())}"
     _asked.add(key)
     return _runs() / key
+
+
+def _sources() -> sources.Sources:
+    return sources.of_module("training.loop")
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _older(path: Path) -> list[Path]:
+    """What lies beside a run or a record for the same configuration, the newest first."""
+    others = set(path.parent.glob(f"{path.name.partition('-')[0]}-*")) - {path}
+    return sorted(others, key=lambda other: other.stat().st_mtime, reverse=True)
+
+
+def _remove(run: Path) -> None:
+    """Remove a run from the cache, unless a process is training it."""
+    try:
+        with sole_writer(run):
+            shutil.rmtree(run, ignore_errors=True)
+    except InputError:
+        pass
 
 
 def _write_record(folder: Path) -> None:
@@ -100,6 +142,7 @@ def _write_record(folder: Path) -> None:
     rows = monitor.read(folder / "metrics.jsonl")
     steps = [row for row in rows if "loss" in row]
     about = known | {
+        "sources": _sources(),
         "seconds": steps[-1]["seconds"],
         "tokens": steps[-1]["tokens"],
         "tokens_per_second": median(row["tokens_per_second"] for row in steps),
