@@ -373,6 +373,91 @@ def dataset_splits(
     return {"n": 4000, "powers": list(powers), "ranges": ranges, "between": between}
 
 
+def orientation(*, above=(), spread=1.0) -> Data:
+    """How far the text of most integers is above the floor, by start; that of fewer is below."""
+    starts = dict.fromkeys((2, 10**8, 10**10, 10**13), 9.0) | dict(above)
+    return {
+        "rows": [
+            {"start": start, "count": count, "text": 20 + height, "floor": 20.0, "spread": spread}
+            | {"one_way": 0.2}
+            for start, most in starts.items()
+            for count, height in ((10**9, most), (10**7, -9.0))
+        ]
+    }
+
+
+def dictionary_growth(*, at=3266, then=5272) -> Data:
+    first = [2, 4, 6, 12, 16]
+    return {"first_occurrences": first, "counted_at": [10**11, 10**12], "counts": [at, then]}
+
+
+def decided_sentences(*, changes=()) -> Data:
+    """Three sentences, of which the paper has two, with changes to what is known of some."""
+    usual = {"a": ([2], [2], True), "b": ([], [], True), "c": ([], [7], False)}
+    rows = [
+        {"what": what, "expected": expected, "first": first, "in_paper": claimed, "why": "so"}
+        | {"count": len(first)}
+        | dict(changes).get(what, {})
+        for what, (expected, first, claimed) in usual.items()
+    ]
+    return {"searched_to": 10**6, "decided": rows}
+
+
+def js_divergence(*, between=(1000, 1), maximum=0.02384, n=10**11, chunks=1000) -> Data:
+    return {"n": n, "chunks": chunks, "maximum": maximum, "maximum_between": list(between)}
+
+
+def rank_frequency(*, zipf=1.0, parabola=0.3, kept=19) -> Data:
+    """The commonest words at 1e9 and at 1e13, of which so many are the same."""
+    words = [["10" * (k + 1), 100 - k] for k in range(20)]
+    others = [["1100" + word, count] for word, count in words]
+    fits = {"zipf": {"rms": zipf}, "parabola": {"rms": parabola}}
+    tops = {"7": others, "9": words, "13": words[:kept] + others[kept:]}
+    return {"fits": dict.fromkeys(tops, fits), "tops": tops}
+
+
+def walks(*, before=(1.0, 1.0, 1.0, 1.0), after=(1.9, 1.8, 1.7, 1.1), far=1.5) -> Data:
+    """The exponents of four words from 2, and of four from 1e10 that end with `far`."""
+    bends = {2: zip(before, after, strict=True), 10**10: [(1.0, far)] * 4}
+    return {
+        "count": 10**8,
+        "walks": [
+            {"start": start, "crossover": {"before": one, "after": other}}
+            for start, pairs in bends.items()
+            for one, other in pairs
+        ],
+    }
+
+
+def baselines(*, hmm=0.09, far=0.11) -> Data:
+    """Accuracies at 1e10, 1e13 and 1e15, with an error of 0.01; `far` is the HMM's at 1e15."""
+    models = {"HMM, one token": (0.5, hmm, far), "HMM, sequences": (0.3,) * 3}
+    return {
+        "curves": {
+            str(scale): [[1, 0.2, 0.001, 2.8, 0.001], [61, 0.6, 0.001, 1.0, 0.001]]
+            for scale in (10**10, 10**13, 10**15)
+        },
+        "marks": [
+            {"model": name, "scale": scale, "accuracy": value, "accuracy_error": 0.01}
+            | {"nats": 2.0, "nats_error": 0.01}
+            for name, values in (models | {"commonest word": (0.2,) * 3}).items()
+            for scale, value in zip((10**10, 10**13, 10**15), values, strict=True)
+        ],
+    }
+
+
+def locator(*, expected=0.01) -> Data:
+    """By chance a window of 12 words has ten places, one of 128 words so many."""
+    chances = {12: 10.0, 128: expected}
+    return {
+        "rows": [
+            {"scale": scale, "length": length, "found": 24, "windows": 25, "expected": chance}
+            for scale in (10**9, 10**15)
+            for length, chance in chances.items()
+        ]
+    }
+
+
 def _mean(values: Any) -> float:
     return sum(values) / len(values)
 
@@ -396,5 +481,13 @@ BUILDERS: dict[str, Callable[..., Data]] = {
         ntp_losses,
         tokenization,
         dataset_splits,
+        orientation,
+        dictionary_growth,
+        decided_sentences,
+        js_divergence,
+        rank_frequency,
+        walks,
+        baselines,
+        locator,
     )
 }

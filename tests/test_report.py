@@ -181,6 +181,27 @@ def test_verdicts_are_counted(folder: Path, page: Page) -> None:
     assert summary.count("| ≠ differs |\n") == differ
 
 
+def test_what_is_not_tested_is_counted_and_told_apart(made_up: SimpleNamespace) -> None:
+    claims = [studies.Verdict(claim="A", paper="", ours="", agrees=each) for each in (True, False)]
+    claims += [studies.Verdict(claim=c, paper="", ours="", agrees=None, why="Few.") for c in "BC"]
+    made_up.verdicts = lambda data: claims
+    page = read(made_up.folder)
+    counted = "4 claims: 1 agrees, 1 differs, 2 not tested here"
+    assert page.text.count(counted) == 2  # of all studies, and of this one
+    assert [attributes.get("class") for tag, attributes in page.elements if tag == "tr"][2:6] == [
+        *("agrees", "differs", "untested", "untested"),
+    ]
+    assert page.text.count("Few.○ not tested here") == 2
+    summary = report.summary(made_up.folder)
+    assert summary.startswith(counted)
+    assert summary.count("| ○ not tested here: Few. |\n") == 2
+    # Each outcome has a colour of its own, and only what differs is left when that is asked for.
+    style = (Path(report.__file__).parent / "style.css").read_text()
+    colours = re.findall(r"\.(agrees|differs|untested) \.verdict \{ color: (#\w+)", style)
+    assert len(set(dict(colours).values())) == 3
+    assert "body:has(#only-differing:checked) .verdicts :is(.agrees, .untested)," in style
+
+
 def test_times_are_added_up(page: Page) -> None:
     assert "took 1 min 30 s together" in page.text
     assert page.text.count("took 30.0 s") == len(SMALL)

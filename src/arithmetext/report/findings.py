@@ -69,21 +69,24 @@ def _finding(name: str, study: studies.Study, path: Path) -> Finding:
 
 
 def counted(verdicts: Sequence[studies.Verdict]) -> str:
-    """How many claims there are and what became of them.
+    """How many claims there are and how many have each outcome.
 
     >>> counted([studies.Verdict(claim="", paper="", ours="", agrees=True)])
     '1 claim: 1 agrees, 0 differ'
     >>> made = studies.Verdict(claim="", paper="", ours="", agrees=True, by_construction=True)
-    >>> counted([made, made])
-    '2 claims: 2 agree (2 by construction), 0 differ'
+    >>> open = studies.Verdict(claim="", paper="", ours="", agrees=None, why="Too few words.")
+    >>> counted([made, made, open])
+    '3 claims: 2 agree (2 by construction), 0 differ, 1 not tested here'
     """
-    agree = sum(verdict.agrees for verdict in verdicts)
-    made = sum(verdict.agrees and verdict.by_construction for verdict in verdicts)
-    differ = len(verdicts) - agree
+    agree = sum(verdict.agrees is True for verdict in verdicts)
+    made = sum(verdict.agrees is True and verdict.by_construction for verdict in verdicts)
+    differ = sum(verdict.agrees is False for verdict in verdicts)
+    untested = len(verdicts) - agree - differ
     return (
         f"{len(verdicts)} claim{'s' * (len(verdicts) != 1)}:"
         f" {agree} agree{'s' * (agree == 1)}{f' ({made} by construction)' if made else ''},"
         f" {differ} differ{'s' * (differ == 1)}"
+        + (f", {untested} not tested here" if untested else "")
     )
 
 

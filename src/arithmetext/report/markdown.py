@@ -11,7 +11,8 @@ def verdict_table(verdicts: Sequence[Verdict]) -> str:
     rows = [["claim", "paper", "here", "verdict"], ["---"] * 4]
     for verdict in verdicts:
         cells = map(_plain, (verdict.claim, verdict.paper, verdict.ours))
-        rows.append([*cells, f"{'✓' if verdict.agrees else '≠'} {verdict.said}"])
+        reason = f": {_plain(verdict.why)}" if verdict.agrees is None else ""
+        rows.append([*cells, f"{verdict.sign} {verdict.said}{reason}"])
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 

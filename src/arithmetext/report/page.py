@@ -75,13 +75,14 @@ def _verdicts(findings: Sequence[Finding]) -> str:
 
 
 def _verdict(verdict: studies.Verdict) -> str:
-    kind, sign = ("agrees", "✓") if verdict.agrees else ("differs", "≠")
+    kind = {True: "agrees", False: "differs", None: "untested"}[verdict.agrees]
     why = f'<p class="why">{escape(verdict.why)}</p>' if verdict.why else ""
+    sign = f'<span aria-hidden="true">{verdict.sign}</span>'
     return (
         f'<tr class="{kind}"><th scope="row">{escape(verdict.claim)}</th>'
         f'<td data-name="Paper">{escape(verdict.paper)}</td>'
         f'<td data-name="Here">{escape(verdict.ours)}{why}</td>'
-        f'<td class="verdict"><span aria-hidden="true">{sign}</span> {verdict.said}</td></tr>'
+        f'<td class="verdict">{sign} {verdict.said}</td></tr>'
     )
 
 

@@ -42,16 +42,27 @@ class Verdict:
     claim: str
     paper: str
     ours: str
-    agrees: bool
+    agrees: bool | None  # None: not tested here, for the reason that `why` gives
     why: str = ""
     by_construction: bool = False  # it follows from how things are made here
 
+    def __post_init__(self) -> None:
+        if self.agrees is None and not self.why:
+            raise ValueError(f"a claim that is not tested needs a reason: {self.claim}")
+
     @property
     def said(self) -> str:
-        """What it comes to, in words."""
+        """The outcome in words."""
+        if self.agrees is None:
+            return "not tested here"
         if not self.agrees:
             return "differs"
         return "agrees by construction" if self.by_construction else "agrees"
+
+    @property
+    def sign(self) -> str:
+        """The outcome in one character."""
+        return {True: "✓", False: "≠", None: "○"}[self.agrees]
 
 
 class Study(Protocol):

@@ -182,7 +182,7 @@ def verdicts(data: dict[str, Any]) -> list[Verdict]:
         _degrades(gpt, "accuracy", "Word accuracy"),
         _degrades(gpt, "kl_paper", "KL^w"),
         _malformed(gpt, hmm),
-        *_most_malformed(gpt),
+        _most_malformed(gpt),
         _outperforms(gpt, hmm),
         _same_divergence(gpt, hmm),
     ]
@@ -257,23 +257,21 @@ def _malformed(gpt: Rows, hmm: Rows) -> Verdict:
     )
 
 
-def _most_malformed(gpt: Rows) -> list[Verdict]:
-    """None where no word is malformed, as with a token for each."""
+def _most_malformed(gpt: Rows) -> Verdict:
     flattest, *others = sorted(gpt, key=_beta)
     worst = max(others, key=lambda row: _value(row, "malformed"))
     shares = [_value(row, "malformed") for row in (flattest, worst)]
-    if not any(shares):
-        return []
-    return [
-        Verdict(
-            claim="Malformed words are commonest at the lowest β, 1/10.",
-            paper="the highest value is reached there",
-            ours=f"{_percent(shares[0], 2)} at β = {_written(_beta(flattest))}; elsewhere at most"
-            f" {_percent(shares[1], 2)}, at β = {_written(_beta(worst))} (agrees if the first is"
-            " the highest)",
-            agrees=shares[0] > shares[1],
-        )
-    ]
+    return Verdict(
+        claim="Malformed words are commonest at the lowest β, 1/10.",
+        paper="the highest value is reached there",
+        ours=f"{_percent(shares[0], 2)} at β = {_written(_beta(flattest))}; elsewhere at most"
+        f" {_percent(shares[1], 2)}, at β = {_written(_beta(worst))} (agrees if the first is"
+        " the highest)",
+        agrees=shares[0] > shares[1] if any(shares) else None,
+        why=""
+        if any(shares)
+        else "No word is malformed at any β; if every token is a word, none can be.",
+    )
 
 
 def _outperforms(gpt: Rows, hmm: Rows) -> Verdict:

@@ -87,17 +87,17 @@ def verdicts(data: dict[str, Any]) -> list[Verdict]:
         bends = [each["crossover"] for each in data["walks"] if each["start"] == start]
         before = [bend["before"] for bend in bends]
         after = [bend["after"] for bend in bends]
-        superdiffusive = sum(exponent > 1.2 for exponent in after)
-        crosses = superdiffusive > len(after) / 2
+        crossing = sum(bend["before"] < 1.2 < bend["after"] for bend in bends)
+        crosses = crossing > len(bends) / 2
         found.append(
             Verdict(
                 claim=f"Walks cross over from diffusive to superdiffusive (from {short(start)}).",
                 paper="they do",
                 ours=f"exponents {min(before):.2f}–{max(before):.2f}, then"
-                f" {min(after):.2f}–{max(after):.2f} ({superdiffusive} of {len(bends)} words above"
-                f" 1.2; n = {short(data['count'])})",
+                f" {min(after):.2f}–{max(after):.2f}; {crossing} of {len(bends)} words rise from"
+                f" below 1.2 to above it (n = {short(data['count'])}; agrees if most do)",
                 agrees=crosses,
-                why="" if crosses else "the density hardly drifts here",
+                why="" if crosses else "The density of words hardly drifts here.",
             )
         )
     return found
