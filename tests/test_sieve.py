@@ -1,14 +1,18 @@
 """Many integers: the sieve against python-flint, wherever it could go wrong."""
 
+from itertools import accumulate, pairwise, takewhile
+from math import log2
+from operator import mul
+
 import numpy as np
 import pytest
 from flint import fmpz
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import arithmetext as nt
 from arithmetext.text import kernels, sieve
-from arithmetext.text.sieve import segments, words
+from arithmetext.text.sieve import Words, passing_words, segments, words
 
 
 def by_flint(n: int) -> int:
@@ -122,6 +126,64 @@ def test_base_primes() -> None:
     assert kernels.primes_to(65536)[-1] == 65521
 
 
+def in_small_pieces(lo: int, hi: int) -> Words:
+    """The words of a range from segments whose last integer is at most twice the first."""
+    cuts = [*range(lo, hi, 1 << 12), hi]
+    return np.concatenate([passing_words(a, b).copy() for a, b in pairwise(cuts)])
+
+
+@settings(max_examples=15)
+@given(st.integers(2, 5000), st.integers(1, 12 * 10**6), st.data())
+@example(2, 9_000_000, None)
+@example(4096, 4096**2 // 4, None)
+@example(4096, 4096**2 // 4 + 1, None)
+def test_segments_that_end_far_beyond_their_beginning(
+    lo: int, hi: int, data: st.DataObject | None
+) -> None:
+    hi = max(hi, lo + 1)
+    found = passing_words(lo, hi).copy()
+    assert np.array_equal(found, in_small_pieces(lo, hi))
+    # A prime just above the square root of the range, times as much as there is room for: here the
+    # logarithms of the other primes come closest to those of the whole integer.
+    prime = next(int(p) for p in sieve.base_primes(10**4) if p * p >= hi)
+    largest = (hi - 1) // prime * prime
+    drawn = data.draw(st.lists(st.integers(lo, hi - 1), max_size=20)) if data else []
+    for n in [*drawn, *range(largest, max(lo, largest - 20 * prime), -prime)]:
+        assert found[n - lo] == by_flint(n), n
+
+
+@pytest.mark.parametrize("lo", [kernels.LEAST, 5000, 7001])
+def test_the_longest_segment_that_the_kernel_takes(lo: int) -> None:
+    hi = kernels.longest_segment_end(lo)
+    out, acc = np.empty(hi - lo, np.uint64), np.empty(hi - lo, np.uint16)
+    patches = np.empty(hi - lo, np.int64)
+    primes = sieve.base_primes(hi)
+    kernels.sieve_segment(lo, primes, kernels.tables(), acc, patches, out)
+    assert np.array_equal(out, in_small_pieces(lo, hi))
+
+
+def test_rounded_logarithms_never_mislead() -> None:
+    """The two inequalities of docs/sieve.md, over the primes that are rounded worst."""
+    units = kernels._LOG_ONE
+    rounded = {p: round(units * log2(p)) for p in kernels.primes_to(1 << 16).tolist()}
+    per_bit = max(abs(log - units * log2(p)) / log2(p) for p, log in rounded.items())
+    assert 1 + per_bit * 63 < 32  # a complete sum is never taken for one that lacks a prime
+    assert 1 + per_bit * 63 / 2 < 31  # nor the other way round
+    assert units * 63 + 1 + per_bit * 63 < 1 << kernels._COUNT
+    most = takewhile(lambda n: n < 2**63, accumulate(kernels.primes_to(100)[5:].tolist(), mul))
+    assert len(list(most)) == 12 < 1 << 16 - kernels._COUNT
+
+
+@pytest.mark.parametrize("kind", [np.uint64, np.int32, np.uint32, np.int64])
+def test_any_kind_of_integer_is_a_bound(kind: type) -> None:
+    expected = [by_flint(n) for n in range(10**6, 10**6 + 300)]
+    assert words(kind(10**6), kind(10**6 + 300)).tolist() == expected
+    assert passing_words(kind(10**6), kind(10**6 + 300)).tolist() == expected
+    assert [w for _, piece in segments(kind(2**31 - 9), kind(2**31 - 1)) for w in piece] == [
+        by_flint(n) for n in range(2**31 - 9, 2**31 - 1)
+    ]
+
+
 @pytest.mark.parametrize(
     ("lo", "hi", "complaint"),
     [
@@ -136,3 +198,5 @@ def test_ranges_outside_the_text(lo: int, hi: int, complaint: str) -> None:
         words(lo, hi)
     with pytest.raises(nt.InputError, match=complaint):
         list(segments(lo, hi))
+    with pytest.raises(nt.InputError, match=complaint):
+        passing_words(lo, hi)

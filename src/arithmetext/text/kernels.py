@@ -20,6 +20,15 @@ from ..compiled import kernel
 # Below this a logarithm does not tell a missing prime from a rounded sum.
 LEAST = 4096
 
+
+def longest_segment_end(lo: int) -> int:
+    """Where a segment that begins at lo has to end at the latest; docs/sieve.md derives it.
+
+    One threshold, computed from lo, decides for the whole segment whether a prime is missing.
+    """
+    return lo * lo // 4
+
+
 # The word of an integer begins with its head, the children of 2, 3, 5, 7 and 11. Two tables hold
 # heads by n mod 2^6 3^2 5^2 and by n mod 7^2 11^2. Beyond v₂ = 6, and beyond exponent 3 of the
 # others, a head has to be repaired (2 % of all integers); the exponents 2 and 3 give the same tree.
@@ -27,7 +36,7 @@ _PERIODS = (14400, 5929)
 _IN_HEAD = 5
 
 _COUNT = 12  # the bit at which the count begins
-_LOG_ONE = 64  # log₂ in units of 1/64: at most 63 · 64 below 2^63, which leaves the count alone
+_LOG_ONE = 64  # log₂ in units of 1/64: below 2^63 their sum is at most 4051, and 12 bits hold it
 _LOG_MASK = (1 << _COUNT) - 1
 _TENS = 0x2AAAAAAAAAAAAAAA
 # Primes are prepared this many at a time, by vector instructions.
@@ -76,7 +85,7 @@ def _strike(composite: Any, start: Any, step: Any) -> Any:
 
 @kernel
 def primes_to(limit: Any) -> Any:
-    """Sieve of Eratosthenes over the odd numbers, a cache-sized stretch at a time."""
+    """The primes up to 2 ≤ limit < 2^32: Eratosthenes over the odd numbers, a stretch at a time."""
     root = np.int64(np.sqrt(limit)) + 1
     small = np.ones(root + 1, np.bool_)
     for p in range(3, root + 1, 2):
@@ -242,10 +251,12 @@ def _repair(
 
 @kernel
 def sieve_segment(lo: Any, primes: Any, tables: Any, acc: Any, patches: Any, out: Any) -> Any:
-    """The packed words of [lo, lo + len(out)) for lo ≥ LEAST; returns the number of patches.
+    """The packed words of [lo, hi), hi = lo + len(out); returns the number of patches.
 
-    `primes` holds at least all up to the square root of the last integer. If the number returned
-    is more than `patches` has room for, the words are not valid.
+    The caller sees to it that LEAST ≤ lo, hi ≤ longest_segment_end(lo) and hi ≤ 2^63, that lo is a
+    signed 64-bit integer, that `primes` holds 2, 3, 5, … up to √(hi − 1) at least, and that `acc`
+    is as long as `out`. If the number returned is more than `patches` has room for, the words are
+    not valid.
     """
     heads, _, logs, more_heads, more_logs, children, lengths = tables
     m = len(out)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from math import isqrt
+from operator import index
 from os import cpu_count
 from threading import Lock, local
 from typing import Any
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from .. import trees
 from ..errors import InputError
-from .kernels import LEAST, primes_to, sieve_segment, tables
+from .kernels import LEAST, longest_segment_end, primes_to, sieve_segment, tables
 from .ranges import over_ranges, spans
 
 Words = NDArray[np.uint64]
@@ -27,7 +28,7 @@ def words(lo: int, hi: int, *, threads: int | None = None) -> Words:
     >>> [bin(w)[2:] for w in words(2, 7)]
     ['10', '10', '1100', '10', '1010']
     """
-    check_range(lo, hi)
+    lo, hi = check_range(lo, hi)
     out = np.empty(hi - lo, np.uint64)
     with ThreadPoolExecutor(threads or cpu_count()) as pool:
         for done in [
@@ -42,7 +43,7 @@ def segments(
     lo: int, hi: int, *, threads: int | None = None, title: str = ""
 ) -> Iterator[tuple[int, Words]]:
     """The same in order, piece by piece, in constant memory: (first integer, words) each."""
-    check_range(lo, hi)
+    lo, hi = check_range(lo, hi)
     pieces = over_ranges(
         _new_words, lo, hi, size=segment_size(hi), threads=threads, title=title, unit="words"
     )
@@ -65,14 +66,19 @@ def piece_size(hi: int) -> int:
     return max(1 << 22, segment_size(hi))
 
 
-def check_range(lo: int, hi: int) -> None:
-    """Refuse what is not part of the text."""
+def check_range(lo: int, hi: int) -> tuple[int, int]:
+    """Refuse what is not part of the text; return both bounds as Python integers.
+
+    Integers of numpy would overflow, or choose other machine arithmetic in the kernels.
+    """
+    lo, hi = index(lo), index(hi)
     if lo < 2:
         raise InputError(f"the text begins at 2, not at {lo}")
     if hi <= lo:
         raise InputError(f"an empty range: {lo} to {hi}")
     if hi > MAX:
         raise InputError(f"{hi} is beyond 2^63, the end of what the sieve can reach")
+    return lo, hi
 
 
 def passing_words(lo: int, hi: int) -> Words:
@@ -81,6 +87,7 @@ def passing_words(lo: int, hi: int) -> Words:
     For jobs that look at the words and let them go: memory that is new each time costs nearly as
     much as the sieve.
     """
+    lo, hi = check_range(lo, hi)
     out = _buffers.get("out", hi - lo, np.uint64)
     _fill(lo, hi, out)
     return out
@@ -93,20 +100,31 @@ def _new_words(lo: int, hi: int) -> Words:
 
 
 def _fill(lo: int, hi: int, out: Words) -> None:
-    """Write the words of one piece."""
+    """Write the words of lo ≤ n < hi, a checked range.
+
+    Small words come from a table, and long ranges are cut, so that every segment meets what the
+    kernel asks for; docs/sieve.md lists it.
+    """
     if lo < LEAST:
         begin = min(hi, LEAST)
         out[: begin - lo] = _small_words()[lo:begin]
         lo, out = begin, out[begin - lo :]
-    if lo < hi:
-        primes = base_primes(isqrt(hi - 1))
-        acc = _buffers.get("acc", hi - lo, np.uint16)
-        room = _patch_room(len(acc))
-        patches = _buffers.get("patches", room, np.int64)
-        if sieve_segment(lo, primes, tables(), acc, patches, out) > room:
-            # No integer below 2^63 is divisible by the squares of seven primes from 13 on.
-            patches = np.empty(6 * len(acc), np.int64)
-            sieve_segment(lo, primes, tables(), acc, patches, out)
+    while lo < hi:
+        end = min(hi, longest_segment_end(lo))
+        _fill_segment(lo, end, out[: end - lo])
+        lo, out = end, out[end - lo :]
+
+
+def _fill_segment(lo: int, hi: int, out: Words) -> None:
+    """Write the words of one segment."""
+    primes = base_primes(isqrt(hi - 1))
+    acc = _buffers.get("acc", hi - lo, np.uint16)
+    room = _patch_room(len(acc))
+    patches = _buffers.get("patches", room, np.int64)
+    if sieve_segment(lo, primes, tables(), acc, patches, out) > room:
+        # No integer below 2^63 is divisible by the squares of seven primes from 13 on.
+        patches = np.empty(6 * len(acc), np.int64)
+        sieve_segment(lo, primes, tables(), acc, patches, out)
 
 
 def _patch_room(count: int) -> int:
@@ -135,8 +153,8 @@ _primes_lock = Lock()
 def base_primes(limit: int) -> NDArray[np.uint32]:
     """The primes up to `limit`, and perhaps some more; made once and kept.
 
-    4 bytes a prime: 38 kB for the text at 1e10, 8 MB at 1e15, 620 MB next to 2^63, where making
-    them takes seconds.
+    `limit` is at most √(2^63), so that what is made stays below 2^32. 4 bytes a prime: 38 kB for
+    the text at 1e10, 8 MB at 1e15, 620 MB next to 2^63, where making them takes seconds.
     """
     global _primes
     with _primes_lock:
