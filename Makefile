@@ -4,8 +4,9 @@ READY := .venv/.ready
 
 .PHONY: test reproduce check format clean
 
+# One process a core, up to eight; each imports torch, which takes half a gigabyte.
 test: $(READY)
-	.venv/bin/pytest
+	.venv/bin/pytest -n auto --maxprocesses 8 --dist worksteal
 
 reproduce: $(READY)
 	.venv/bin/nt reproduce

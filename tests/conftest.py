@@ -1,18 +1,24 @@
-"""Shared by all tests: the installed command, run as a user runs it."""
+"""Shared by all tests: the command `nt`, caches apart from the user's, and tolerances."""
 
+import io
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple, NoReturn
 
 import pytest
 from hypothesis import settings
 
-# Tests make their own tables for encoders, and leave those of the user alone.
-os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="arithmetext-tests-")
+# Tests make their own encoder tables and models, and leave those of the user alone. The processes
+# that run tests side by side share the folder that the first one made.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    CACHE = tempfile.TemporaryDirectory(prefix="arithmetext-tests-", ignore_cleanup_errors=True)
+    os.environ["XDG_CACHE_HOME"] = CACHE.name
 
 # The models here are too small to share out: on a busy machine threads wait for each other. For
 # torch it must be said before it is imported; commands that tests run inherit it.
@@ -29,12 +35,58 @@ settings.load_profile("arithmetext")
 
 NT = Path(sys.executable).with_name("nt")
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
+
+class Answer(NamedTuple):
+    """How a command ended, under the names that `subprocess.run` uses."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Run = Callable[..., Answer]
 
 
 @pytest.fixture
-def nt(tmp_path: Path) -> Run:
-    """Run `nt` with the given arguments in an empty folder."""
+def nt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run `nt` with the given arguments in an empty folder, without starting a process.
+
+    A new process would spend two seconds importing torch. What depends on the process itself
+    (pipes, signals, its environment) is tested with `process`.
+    """
+    from arithmetext import cli
+
+    really_exit, here = os._exit, os.getpid()
+
+    def leave(code: int) -> NoReturn:
+        if os.getpid() != here:  # a child, which must not go on with the tests
+            really_exit(code)
+        raise SystemExit(code)
+
+    def run(*arguments: object, input: str = "") -> Answer:
+        given = io.TextIOWrapper(io.BytesIO(input.encode()), "utf-8")
+        out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="") for _ in range(2))
+        with monkeypatch.context() as patch, warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)  # a user would see it
+            patch.chdir(tmp_path)
+            patch.setattr(os, "_exit", leave)
+            patch.setattr(sys, "argv", ["nt", *map(str, arguments)])
+            for name, stream in (("stdin", given), ("stdout", out), ("stderr", err)):
+                patch.setattr(sys, name, stream)
+            with pytest.raises(SystemExit) as end:
+                cli.main()
+        printed = []
+        for stream in (out, err):
+            stream.flush()
+            printed.append(stream.buffer.getvalue().decode())
+        return Answer(end.value.code, *printed)
+
+    return run
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the installed `nt` in an empty folder as a process of its own."""
 
     def run(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

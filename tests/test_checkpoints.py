@@ -4,7 +4,6 @@ import errno
 import io
 import json
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -494,6 +493,8 @@ def test_a_place_where_no_folder_can_be(tmp_path: Path) -> None:
 
 def limited(folder: Path) -> None:
     """Save with less and less room for a file; what is said goes to standard output."""
+    import resource
+
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     torch.set_num_threads(1)
     trained = Trained("adamw", count=1)
@@ -520,6 +521,7 @@ def limited(folder: Path) -> None:
 
 def test_no_room_for_a_file(tmp_path: Path) -> None:
     """The operating system refuses to write on, as it does on a full disk."""
+    pytest.importorskip("resource")
     folder = tmp_path / "checkpoints"
     code = "import sys, pathlib, test_checkpoints as t; t.limited(pathlib.Path(sys.argv[1]))"
     answer = subprocess.run(

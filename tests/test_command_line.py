@@ -1,6 +1,7 @@
-"""The installed command, as a user types it."""
+"""The command line, as a user types it."""
 
 import json
+import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -31,6 +32,14 @@ DRAWING_OF_110010 = """\
 least integer: 12
 word 110010, height 2, 2 leaves
 """
+
+
+def test_the_installed_command(process) -> None:
+    answer = process("word", "360")
+    assert (answer.returncode, answer.stdout, answer.stderr) == (0, "1100110010\n", "")
+    answer = process("word", "abc")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr.startswith("nt: not a number: 'abc'")
 
 
 def test_words(nt) -> None:
@@ -111,7 +120,10 @@ def test_a_tower_is_named_by_its_formula(nt) -> None:
         (f"word {(10**45 + 9) * (10**44 + 31)} --timeout 0.5", "not factored within 0.5 s"),
     ],
 )
-def test_bad_input_is_one_line_and_exit_code_2(refused, arguments: str, complaint: str) -> None:
+def test_bad_input_is_one_line_and_exit_code_2(
+    refused, monkeypatch, arguments: str, complaint: str
+) -> None:
+    monkeypatch.setattr("arithmetext.text.ranges._PATIENCE", 0.5)  # nobody listens there
     assert complaint in refused(*arguments.split())
 
 
@@ -138,8 +150,8 @@ def test_a_word_with_very_many_children(nt) -> None:
     assert "least integer: 2·3·5·7·11" in nt("tree", "--word", "10" * 1500).stdout
 
 
-def test_a_terminal_without_box_characters(nt) -> None:
-    answer = nt("tree", "360", env={"PYTHONIOENCODING": "ascii"})
+def test_a_terminal_without_box_characters(process) -> None:
+    answer = process("tree", "360", env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert answer.returncode == 0
     assert "360 = 2^3?3^2?5" in answer.stdout
 

@@ -1,6 +1,7 @@
 """The text on standard output and in files."""
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -13,6 +14,8 @@ import arithmetext as nt_api
 from arithmetext.text.export import export, lines
 from arithmetext.text.sieve import words
 from conftest import NT
+
+needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 
 
 def test_lines() -> None:
@@ -76,6 +79,7 @@ def test_a_killed_run_leaves_no_file_of_that_name(tmp_path: Path) -> None:
     assert not (tmp_path / "big.npy").exists()
 
 
+@pytest.mark.skipif(os.name != "posix", reason="processes are interrupted otherwise there")
 def test_an_interrupted_run_leaves_nothing_and_says_so(tmp_path: Path) -> None:
     process = start_long_export(tmp_path)
     process.send_signal(signal.SIGINT)
@@ -84,6 +88,7 @@ def test_an_interrupted_run_leaves_nothing_and_says_so(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
 def test_links_are_followed_and_devices_left_alone(tmp_path: Path, refused, nt) -> None:
     (tmp_path / "target.npy").write_text("older")
     (tmp_path / "link.npy").symlink_to("target.npy")
@@ -95,12 +100,14 @@ def test_links_are_followed_and_devices_left_alone(tmp_path: Path, refused, nt) 
     assert (tmp_path / "pipe.npy").is_fifo()
 
 
+@needs_bash
 def test_a_closed_pipe_ends_quietly() -> None:
     command = f"{NT} words 2 1e8 | head -1; exit ${{PIPESTATUS[0]}}"
     answer = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert (answer.returncode, answer.stdout, answer.stderr) == (141, "10\n", "")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize("arguments", ["words 2 1e6", "word 2", "census 100 --json"])
 def test_a_full_disk_is_said_in_one_line(arguments: str) -> None:
     command = f"{NT} {arguments} > /dev/full"
@@ -108,6 +115,7 @@ def test_a_full_disk_is_said_in_one_line(arguments: str) -> None:
     assert (answer.returncode, answer.stderr) == (2, "nt: No space left on device\n")
 
 
+@needs_bash
 def test_closed_output_is_said_in_one_line() -> None:
     answer = subprocess.run(["bash", "-c", f"{NT} word 2 >&-"], capture_output=True, text=True)
     assert (answer.returncode, answer.stderr) == (2, "nt: standard output is closed\n")

@@ -566,9 +566,8 @@ def test_closing_does_not_wait_and_leaves_nothing_behind() -> None:
     items = ahead(make_one, range(100), threads=2)
     assert next(items) == 0
     settled(made, 3)
-    began = time.perf_counter()
     items.close()
-    assert time.perf_counter() - began < 5
+    assert set(threading.enumerate()) - others  # they are still at work
     go_on.set()
     wait_for_threads(others)
     assert sorted(made) == [0, 1, 2]  # what had been waiting was never begun

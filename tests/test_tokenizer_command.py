@@ -1,16 +1,14 @@
 """`nt tokenizer` as a user types it, and the pictures of tokens."""
 
 import json
-import subprocess
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 
 from arithmetext.text.sieve import words
-from arithmetext.tokens import load
+from arithmetext.tokens import BPE, load
 from arithmetext.tokens.picture import svg_picture, text_picture
-from conftest import NT
 
 # The cut of 5..14 that the paper shows.
 PAPER_TOKENS = ["10 1010 ", "10 1100", " 1100", " 1010", " ", "10 1100", "10 ", "10 1010"]
@@ -19,13 +17,15 @@ PAPER_TOKENS = ["10 1010 ", "10 1100", " 1100", " 1010", " ", "10 1100", "10 ", 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("tokenizer") / "tok.json"
-    command = [NT, "tokenizer", "train", "--size", "64", "--lines", "500", "--out", path]
-    subprocess.run(command, check=True)
+    BPE.train(64, lines=500).save(path)
     return path
 
 
-def test_train_encode_decode(nt, file: Path) -> None:
-    tokenizer = load(file)
+def test_train_encode_decode(nt, file: Path, tmp_path: Path) -> None:
+    arguments = ("train", "--size", "64", "--lines", "500", "--out", "trained.json")
+    assert nt("tokenizer", *arguments).returncode == 0
+    tokenizer = load(tmp_path / "trained.json")
+    assert tokenizer.vocabulary == load(file).vocabulary
     assert tokenizer.size == 64
     text = nt("words", "1e10", "200_000").stdout  # more than one block
     ids = nt("tokenizer", "encode", file, input=text).stdout

@@ -2,7 +2,7 @@
 
 import json
 import math
-import resource
+import multiprocessing
 import shutil
 import signal
 import subprocess
@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from torch._dynamo.testing import CompileCounter
 
 from arithmetext.errors import InputError
+from arithmetext.files import LOCK
 from arithmetext.models.hugging_face import load_pretrained
 from arithmetext.tokens import load
 from arithmetext.training import loop
@@ -30,7 +31,7 @@ from arithmetext.training.monitor import read
 from arithmetext.training.recipes import recipe
 from arithmetext.training.search import search
 from arithmetext.training.stream import Share
-from conftest import NT, Run
+from conftest import Run
 
 TINY = (
     "model.layers=1",
@@ -69,7 +70,7 @@ def training_rows(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_loss_falls_below_the_entropy_of_the_tokens(tmp_path: Path) -> None:
-    """Only a model that looks at what came before can get there: it must, within a minute."""
+    """Only a model that looks at what came before can get there."""
     config = changed(
         recipe("ntp-laptop"),
         [
@@ -82,9 +83,7 @@ def test_loss_falls_below_the_entropy_of_the_tokens(tmp_path: Path) -> None:
             "training.validation=16384",
         ],
     )
-    began = time.monotonic()
     outcome = train(config, tmp_path / "run")
-    assert time.monotonic() - began < 60
     share = Share(config, load(tmp_path / "run" / "tokenizer.json"), 0, 1)
     ids = torch.cat([batch.targets for batch in share.validation]).flatten()
     shares = torch.bincount(ids).double() / len(ids)
@@ -151,9 +150,10 @@ def test_the_learning_rate_with_the_lowest_validation_loss_is_taken(tmp_path: Pa
     assert {len(training_rows(tmp_path / "run" / "search" / str(lr))) for lr in rates[:2]} == {20}
     assert replace(best, training=replace(best.training, lr=config.training.lr)) == config
     # A search that was killed goes on: what is finished is not done again.
-    began = time.monotonic()
+    steps = (tmp_path / "run" / "search").glob("*/metrics.jsonl")
+    stamps = {path: path.stat().st_mtime_ns for path in steps if path.parent.name != "1e+30"}
     assert search(config, tmp_path / "run", rates, resume=True) == (best, losses)
-    assert time.monotonic() - began < 5
+    assert {path: path.stat().st_mtime_ns for path in stamps} == stamps
     with pytest.raises(InputError, match="holds a run already"):
         search(config, tmp_path / "run", rates, resume=False)
     with pytest.raises(InputError, match="diverges with each of these learning rates"):
@@ -205,18 +205,25 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], 
     return lambda task, optimizer: undisturbed(task, optimizer, parent)
 
 
-def killed(arguments: list[str], ripe: Callable[[], bool], delay: float = 0.0) -> None:
-    """Start a run and kill it some time after it is ripe."""
-    run = subprocess.Popen([NT, *arguments])
+# Processes that have imported torch already, where the system can make them.
+METHODS = multiprocessing.get_all_start_methods()
+PROCESSES = multiprocessing.get_context("forkserver" if "forkserver" in METHODS else "spawn")
+PROCESSES.set_forkserver_preload(["arithmetext.training.loop", "torch._dynamo"])
+
+
+def killed(config: Config, out: Path, ripe: Callable[[], bool], delay: float = 0.0) -> None:
+    """Begin a run, or go on with it, in another process; kill that some time after it is ripe."""
+    run = PROCESSES.Process(target=train, args=(config, out), kwargs={"resume": True})
+    run.start()
     try:
         deadline = time.monotonic() + 60
-        while not ripe() and run.poll() is None:
+        while not ripe() and run.is_alive():
             assert time.monotonic() < deadline
             time.sleep(0.002)
         time.sleep(delay)
     finally:
-        run.send_signal(signal.SIGKILL)
-        run.wait()
+        run.kill()
+        run.join()
 
 
 @each_task
@@ -225,7 +232,7 @@ def test_killed_and_resumed_without_a_trace(
     task: str, optimizer: str, tmp_path: Path, reference: Callable[[str, str], bytes]
 ) -> None:
     out = tmp_path / "run"
-    arguments = command(task, out, f"training.optimizer={optimizer}")
+    config = tiny(task, f"training.optimizer={optimizer}")
     moments: list[tuple[Callable[[], bool], float]] = [
         (lambda: (out / "metrics.jsonl").exists(), 0.0),  # before there is any checkpoint
         (lambda: (out / "checkpoints").exists(), 0.0),  # while one is written
@@ -233,8 +240,8 @@ def test_killed_and_resumed_without_a_trace(
         (lambda: (out / "checkpoints" / "00000025").exists(), 0.01),
     ]
     for ripe, delay in moments:
-        killed([*arguments, "--resume"], ripe, delay)
-    subprocess.run([NT, *arguments, "--resume"], check=True)
+        killed(config, out, ripe, delay)
+    train(config, out, resume=True)
     assert weights(out) == reference(task, optimizer)
     assert [row["step"] for row in training_rows(out)] == list(range(1, 41))
     assert not list(out.glob("checkpoints/.*"))
@@ -245,7 +252,8 @@ def test_a_damaged_checkpoint_is_noticed_and_the_one_before_is_used(
 ) -> None:
     out = tmp_path / "run"
     arguments = command("ntp", out, "training.optimizer=adamw")
-    killed(arguments, lambda: (out / "checkpoints" / "00000015").exists())
+    config = tiny("ntp", "training.optimizer=adamw")
+    killed(config, out, lambda: (out / "checkpoints" / "00000015").exists())
     newest = max(path for path in (out / "checkpoints").iterdir() if path.name.isdigit())
     file = newest / "optimizer.safetensors"
     file.write_bytes(file.read_bytes()[:-100])
@@ -256,19 +264,21 @@ def test_a_damaged_checkpoint_is_noticed_and_the_one_before_is_used(
 
 
 def test_a_full_disk_ends_the_run_and_loses_nothing(
-    tmp_path: Path, nt: Run, reference: Callable[[str, str], bytes]
+    tmp_path: Path, process: Run, nt: Run, reference: Callable[[str, str], bytes]
 ) -> None:
     """Files cannot grow beyond a limit that the second checkpoint would cross."""
+    resource = pytest.importorskip("resource")
     out = tmp_path / "run"
     arguments = command("ntp", out, "training.optimizer=adamw")
-    killed(arguments, lambda: (out / "checkpoints" / "00000005").exists())
+    config = tiny("ntp", "training.optimizer=adamw")
+    killed(config, out, lambda: (out / "checkpoints" / "00000005").exists())
     before = {path: path.stat().st_size for path in out.glob("checkpoints/*/*")}
 
     def limit() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 
-    answer = nt(*arguments, "--resume", preexec_fn=limit)
+    answer = process(*arguments, "--resume", preexec_fn=limit)
     assert answer.returncode == 2
     assert answer.stderr.startswith("nt: cannot write the checkpoint")
     assert "--resume goes on from step" in answer.stderr
@@ -282,9 +292,14 @@ def test_a_full_disk_ends_the_run_and_loses_nothing(
 def test_a_finished_run_is_left_as_it_is(tmp_path: Path) -> None:
     config = tiny()
     first = train(config, tmp_path / "run")
-    stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")}
+
+    def stamps() -> dict[Path, int]:
+        files = (tmp_path / "run").rglob("*")
+        return {path: path.stat().st_mtime_ns for path in files if path.name != LOCK}
+
+    before = stamps()
     assert train(config, tmp_path / "run", resume=True) == first
-    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")} == stamps
+    assert stamps() == before
 
 
 # Several processes
@@ -319,14 +334,15 @@ def test_two_processes_give_the_losses_of_one(task: str, optimizer: str, tmp_pat
 # The folder and the command
 
 
-def test_the_folder_of_a_run(tmp_path: Path, nt: Run) -> None:
-    answer = nt(*command("ntp", tmp_path / "run"), "--tensorboard")
+def test_the_folder_of_a_run(tmp_path: Path, process: Run) -> None:
+    answer = process(*command("ntp", tmp_path / "run"), "--tensorboard")
     assert answer.returncode == 0, answer.stderr
     assert answer.stderr == ""
     assert answer.stdout.count("\n") == 1
     out = tmp_path / "run"
     assert Config.load(out / "config.json") == tiny()
     assert {path.name for path in out.iterdir()} == {
+        LOCK,
         "config.json",
         "environment.json",
         "tokenizer.json",
@@ -379,7 +395,7 @@ def test_resume_needs_no_recipe(tmp_path: Path, nt: Run) -> None:
         (("ntp-laptop", "--set", "n=1e4", "--set", "tokens.size=16"), "raise n or lower model"),
         (("ntp-laptop", "--search-lr", "1e-3,quick"), "--search-lr takes rates"),
         (("--resume", "--out", "nowhere"), "cannot read nowhere/config.json"),
-        (("ntp-laptop", "--out", "/proc/run"), "cannot make the folder"),
+        (("ntp-laptop", "--out", f"{sys.executable}/run"), "cannot make the folder"),
     ],
 )
 def test_mistakes_are_named(
