@@ -33,6 +33,16 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("arithmetext", deadline=None)
 settings.load_profile("arithmetext")
 
+# Two ways to add the same numbers differ in their last digits, which ones depends on the processor.
+# So models are compared in float64, and what the library rounds to float32 within `tolerance`.
+FLOAT32 = 2.0**-23  # the distance from 1 to the next number
+
+
+def tolerance(terms: int) -> float:
+    """How far two float32 sums of this many terms can be apart, as a share of the terms' sizes."""
+    return terms * FLOAT32
+
+
 NT = Path(sys.executable).with_name("nt")
 
 

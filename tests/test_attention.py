@@ -34,7 +34,7 @@ def make(layers: int = 1) -> GPT:
     """A model whose attention is far from being the same to all."""
     torch.manual_seed(0)
     config = GPTConfig(layers=layers, heads=2, context=CONTEXT)
-    model = GPT(config, vocabulary=VOCABULARY, causal=True).requires_grad_(False)
+    model = GPT(config, vocabulary=VOCABULARY, causal=True).requires_grad_(False).double()
     for parameter in model.parameters():
         parameter += 0.1 * torch.randn_like(parameter)
     return model
@@ -92,7 +92,8 @@ def test_patterns_are_what_queries_make_of_keys() -> None:
         )
         for last in range(CONTEXT):
             scores = (keys[:, : last + 1] @ queries[:, last, :, None])[..., 0] / HEAD**0.5
-            torch.testing.assert_close(found[layer, :, last, : last + 1], scores.softmax(-1))
+            expected = scores.softmax(-1).float()
+            torch.testing.assert_close(found[layer, :, last, : last + 1], expected)
             assert not found[layer, :, last, last + 1 :].any()
 
 

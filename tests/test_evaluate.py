@@ -31,6 +31,7 @@ from arithmetext.tokens import BPE, WordTokens
 from arithmetext.training.config import changed
 from arithmetext.training.recipes import recipe
 from arithmetext.trees import unpack
+from conftest import tolerance
 
 AT = 10**13
 
@@ -50,6 +51,13 @@ def folder(tmp_path: Path, kind: str) -> Path:
                 parameter *= 4  # so that predictions differ
     save(model, tokenizer, tmp_path / kind)
     return tmp_path / kind
+
+
+def in_float64(measured: Subject) -> Subject:
+    """So that no choice between two tokens depends on the processor."""
+    assert isinstance(measured.model, GPT | HMM)
+    measured.model.double()
+    return measured
 
 
 # Intervals
@@ -156,7 +164,7 @@ def test_what_models_were_trained_on_is_known(
 def test_a_model_is_measured_alike_however_many_prompts_are_read_together(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    measured = subject(str(folder(tmp_path, kind)), AT)
+    measured = in_float64(subject(str(folder(tmp_path, kind)), AT))
     monkeypatch.setattr(evaluating, "BETAS", (1.0,))
     monkeypatch.setattr(evaluating, "SCORED", 2)
     together = evaluate(measured, AT, prompts=5, seed=3)
@@ -164,9 +172,11 @@ def test_a_model_is_measured_alike_however_many_prompts_are_read_together(
     monkeypatch.setattr("arithmetext.evaluation.scoring.TOKENS", 16)
     apart = evaluate(measured, AT, prompts=5, seed=3)
     assert json.dumps(apart["generation"]) == json.dumps(together["generation"])
-    assert apart["nats_per_word"]["value"] == pytest.approx(together["nats_per_word"]["value"])
+    assert apart["nats_per_word"]["value"] == pytest.approx(
+        together["nats_per_word"]["value"], abs=16 * tolerance(64)
+    )  # a word is no more than 16 tokens of 64
     for a, b in zip(apart["likelihood"], together["likelihood"], strict=True):
-        assert a["true"]["value"] == pytest.approx(b["true"]["value"], rel=1e-4)
+        assert a["true"]["value"] == pytest.approx(b["true"]["value"], abs=tolerance(64))
     json.dumps(together, allow_nan=False)
     other = evaluate(measured, AT, prompts=5, seed=4)
     assert other["generation"]["words"] != together["generation"]["words"]
@@ -262,7 +272,7 @@ def test_every_figure_of_a_flawed_reciter() -> None:
 
 
 def test_every_beta_and_both_slides_are_generated_as_they_should(tmp_path: Path) -> None:
-    measured = subject(str(folder(tmp_path, "gpt")), AT)
+    measured = in_float64(subject(str(folder(tmp_path, "gpt")), AT))
     prompts = draw(measured.tokenizer, (AT, AT + 10**5), number=9, length=16, following=16)
     made = generation(measured.model, prompts, seed=6)
 

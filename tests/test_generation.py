@@ -34,14 +34,14 @@ def hmm() -> HMM:
     return HMM(HMMConfig(states=6), vocabulary=9).double()
 
 
-def gpt(positions: str = "rotary") -> GPT:
+def gpt(positions: str = "rotary", layers: int = 2) -> GPT:
     torch.manual_seed(0)
-    config = GPTConfig(layers=2, heads=1, context=8, positions=positions)  # type: ignore[arg-type]
+    config = GPTConfig(layers=layers, heads=1, context=8, positions=positions)  # type: ignore[arg-type]
     model = GPT(config, vocabulary=9, causal=True)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter *= 5  # so that predictions differ
-    return model
+    return model.double()
 
 
 def prompts(count: int, length: int = 5) -> Tensor:
@@ -134,10 +134,10 @@ def test_a_gpt_sees_the_last_tokens_of_what_it_read(positions: str) -> None:
     ids = prompts(3, 20)
     reading = model.read(ids[:, :4])
     for t in range(4, 20):
-        expected = model(ids[:, max(0, t - 8) : t])[:, -1].log_softmax(-1)
-        torch.testing.assert_close(reading.log_probabilities(), expected.detach())
+        expected = model(ids[:, max(0, t - 8) : t])[:, -1].log_softmax(-1).detach().float()
+        torch.testing.assert_close(reading.log_probabilities(), expected)
         at_once = model.read(ids[:, :t]).log_probabilities()
-        torch.testing.assert_close(at_once, expected.detach())
+        torch.testing.assert_close(at_once, expected)
         reading.append(ids[:, t])
     assert not reading.log_probabilities().requires_grad
 
@@ -154,7 +154,7 @@ def test_what_a_gpt_does_not_read() -> None:
 @pytest.mark.parametrize("forget", [1, 2, 5, 8])
 def test_what_is_kept_changes_nothing(positions: str, forget: int) -> None:
     """Against a plain loop that reads all it may see for every token."""
-    model, ids = gpt(positions).double(), prompts(4, 6)
+    model, ids = gpt(positions), prompts(4, 6)
     reading = model.read(ids, forget=forget)
     window = ids
     for token in prompts(30, 4):
@@ -168,7 +168,7 @@ def test_what_is_kept_changes_nothing(positions: str, forget: int) -> None:
 
 @pytest.mark.parametrize("forget", [1, 3])
 def test_it_need_not_be_asked_after_every_token(forget: int) -> None:
-    model, ids = gpt().double(), prompts(4, 5)
+    model, ids = gpt(), prompts(4, 5)
     asked, seldom = model.read(ids, forget=forget), model.read(ids, forget=forget)
     for i, token in enumerate(prompts(40, 4)):
         asked.log_probabilities()
@@ -181,7 +181,7 @@ def test_it_need_not_be_asked_after_every_token(forget: int) -> None:
 
 
 def test_a_prompt_of_one_token_and_one_that_is_forgotten_whole() -> None:
-    model = gpt("learned").double()
+    model = gpt("learned")
     reading = model.read(prompts(3, 1), forget=8)
     ids = prompts(3, 1)
     for token in prompts(20, 3):
@@ -198,10 +198,14 @@ def test_it_cannot_forget_more_than_it_sees(forget: int) -> None:
 
 
 def test_half_precision_keeps_apart_what_is_nearly_equal() -> None:
-    """Logits are not rounded: many pairs of tokens would be equal."""
-    model = gpt().to(torch.bfloat16)
-    logits = model(prompts(50))[:, -1]
+    """Logits are not rounded: many pairs of tokens would be equal.
+
+    No layers: processors differ in how they multiply matrices of bfloat16, and some cannot.
+    """
+    model = gpt("learned", layers=0).to(torch.bfloat16)
+    logits = model(torch.arange(9)[:, None].expand(9, 8))  # each token at each place
     assert logits.dtype == torch.float32
+    assert len(logits.bfloat16().unique()) < 0.9 * logits.numel()
     assert len(logits.unique()) > 0.99 * logits.numel()
 
 

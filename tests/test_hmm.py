@@ -25,6 +25,7 @@ from arithmetext.training.monitor import read
 from arithmetext.training.recipes import recipe
 from arithmetext.training.stream import Share
 from conftest import Run as Command
+from conftest import tolerance
 
 TINY = (
     "model.states=8",
@@ -48,7 +49,7 @@ def hmm(
     with torch.no_grad():
         for parameter in model.parameters():
             parameter *= scale
-    return model
+    return model.double()
 
 
 def random_ids(vocabulary: int, *shape: int, seed: int = 0) -> Tensor:
@@ -73,7 +74,7 @@ def in_log_space(logarithms: tuple[Tensor, ...], ids: Tensor) -> Tensor:
 
 
 def over_all_paths(model: HMM, ids: list[int]) -> float:
-    initial, transition, emission = (logs.exp().tolist() for logs in model.double().logarithms())
+    initial, transition, emission = (logs.exp().tolist() for logs in model.logarithms())
     total = 0.0
     for path in product(range(model.config.states), repeat=len(ids)):
         p = initial[path[0]] * emission[path[0]][ids[0]]
@@ -108,26 +109,27 @@ def test_the_likelihood_is_that_of_hmmlearn(
     model = hmm(states, vocabulary, scale=scale, seed=seed)
     ids = random_ids(vocabulary, windows, length, seed=seed)
     theirs = library.CategoricalHMM(states, n_features=vocabulary)
-    exact = (logs.detach().double().exp() for logs in model.logarithms())
+    exact = (logs.detach().exp() for logs in model.logarithms())
     rows = [(row / row.sum(-1, keepdim=True)).numpy() for row in exact]
     theirs.startprob_, theirs.transmat_, theirs.emissionprob_ = rows
     ours = model.log_likelihood(ids)
     for window, value in zip(ids, ours.tolist(), strict=True):
-        assert value == pytest.approx(theirs.score(window[:, None].numpy()), rel=2e-6, abs=2e-6)
+        assert value == pytest.approx(theirs.score(window[:, None].numpy()), rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("scale", [1.0, 30.0, 1000.0])
 def test_nothing_is_lost_in_float32(scale: float) -> None:
-    """Probabilities down to e^-6000, thousands of tokens: value and gradient to six digits."""
-    model = hmm(13, 7, scale=scale)
+    """Probabilities down to e^-6000, thousands of tokens: each adds the error of one step."""
+    model = hmm(13, 7, scale=scale).float()
     ids = random_ids(7, 2, 4096)
     ours, exact = model.log_likelihood(ids), in_log_space(model.logarithms(), ids)
     assert ours.dtype == torch.float32
-    torch.testing.assert_close(ours.double(), exact, rtol=1e-6, atol=0)
+    step = tolerance(13)  # a sum over the states
+    torch.testing.assert_close(ours.double(), exact, rtol=step, atol=0)
     gradients = [torch.autograd.grad(x.sum(), list(model.parameters())) for x in (ours, exact)]
     for one, other in zip(*gradients, strict=True):
         assert one.isfinite().all()
-        assert (one - other).abs().max() <= 2e-5 * other.abs().max() + 1e-12
+        assert (one - other).abs().max() <= step * ids.numel()  # it counts tokens
     for value in (model(ids), model.table(), model.read(ids[:, :50]).log_probabilities()):
         assert value.isfinite().all()
         torch.testing.assert_close(value.exp().sum(-1), torch.ones(value.shape[:-1]))
@@ -137,7 +139,7 @@ def test_nothing_is_lost_in_float32(scale: float) -> None:
 
 
 def test_the_gradient_of_the_likelihood_is_that_of_finite_differences() -> None:
-    logarithms = [logs.detach().requires_grad_() for logs in hmm(3, 4).double().logarithms()]
+    logarithms = [logs.detach().requires_grad_() for logs in hmm(3, 4).logarithms()]
     ids = random_ids(4, 2, 5)
 
     def weighed(*logs: Tensor) -> Tensor:  # sequences differ in what they count
@@ -149,7 +151,7 @@ def test_the_gradient_of_the_likelihood_is_that_of_finite_differences() -> None:
 
 @each_condition
 def test_the_gradient_of_the_loss_is_that_of_finite_differences(conditioned: str) -> None:
-    model = hmm(3, 4, scale=2.0, conditioned=conditioned).double()
+    model = hmm(3, 4, scale=2.0, conditioned=conditioned)
     inputs, targets = random_ids(4, 2, 5), random_ids(4, 2, 5, seed=1)
     names, parameters = zip(*model.named_parameters(), strict=True)
 
@@ -176,14 +178,14 @@ def test_gradients_add_up_over_windows() -> None:
     together = torch.autograd.grad(model.log_likelihood(ids).sum(), parameters)
     each = [torch.autograd.grad(model.log_likelihood(row[None]).sum(), parameters) for row in ids]
     for whole, *parts in zip(together, *each, strict=True):
-        torch.testing.assert_close(whole, torch.stack(parts).sum(0), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(whole, torch.stack(parts).sum(0))
 
 
 # What the losses are
 
 
 def test_the_loss_of_sequences_is_conditioned_on_their_first_token() -> None:
-    model = hmm(4, 5, conditioned="sequence").double()
+    model = hmm(4, 5, conditioned="sequence")
     ids = random_ids(5, 3, 8)
     first, whole = model.log_likelihood(ids[:, :1]), model.log_likelihood(ids)
     expected = (first - whole).mean() / 7
@@ -191,7 +193,7 @@ def test_the_loss_of_sequences_is_conditioned_on_their_first_token() -> None:
 
 
 def test_the_loss_of_tokens_is_conditioned_on_one_token() -> None:
-    model = hmm(4, 5, conditioned="token").double()
+    model = hmm(4, 5, conditioned="token")
     ids = random_ids(5, 3, 8)
     pairs = torch.stack([ids[:, :-1], ids[:, 1:]], -1).flatten(0, 1)
     expected = (model.log_likelihood(pairs[:, :1]) - model.log_likelihood(pairs)).mean()
@@ -200,7 +202,7 @@ def test_the_loss_of_tokens_is_conditioned_on_one_token() -> None:
 
 @each_condition
 def test_validation_takes_the_loss_that_is_trained(conditioned: str) -> None:
-    model = hmm(4, 5, conditioned=conditioned).double()
+    model = hmm(4, 5, conditioned=conditioned)
     ids = random_ids(5, 3, 8)
     logs = model.as_trained(ids[:, :-1]).gather(-1, ids[:, 1:, None])
     torch.testing.assert_close(-logs.mean(), model.loss(ids[:, :-1], ids[:, 1:]).detach())
@@ -211,7 +213,7 @@ def test_validation_takes_the_loss_that_is_trained(conditioned: str) -> None:
 
 @each_condition
 def test_predictions_multiply_to_the_likelihood(conditioned: str) -> None:
-    model = hmm(6, 5, scale=2.0, conditioned=conditioned).double()
+    model = hmm(6, 5, scale=2.0, conditioned=conditioned)
     ids = random_ids(5, 3, 10)
     logs = model(ids)
     torch.testing.assert_close(logs.exp().sum(-1), torch.ones(3, 10, dtype=torch.float64))
@@ -382,15 +384,14 @@ def tokenizer() -> WordTokens:
 
 
 def test_models_are_read_as_they_were_written(tmp_path: Path, tokenizer: WordTokens) -> None:
-    ids = random_ids(16, 2, 6)
     gpt = GPT(GPTConfig(layers=1, heads=1, context=8), vocabulary=16, causal=True)
-    for name, model in {"hmm": hmm(5, 16, conditioned="sequence"), "gpt": gpt}.items():
+    for name, model in {"hmm": hmm(5, 16, conditioned="sequence").float(), "gpt": gpt}.items():
         files.save(model, tokenizer, tmp_path / name)
         again, tokens = files.load(tmp_path / name)
         assert type(again) is type(model)
         assert again.config == model.config
         assert tokens.vocabulary == tokenizer.vocabulary
-        assert torch.equal(again(ids), model(ids))
+        torch.testing.assert_close(again.state_dict(), model.state_dict(), atol=0, rtol=0)
 
 
 def test_folders_without_a_model(tmp_path: Path, tokenizer: WordTokens) -> None:
@@ -405,7 +406,7 @@ def test_folders_without_a_model(tmp_path: Path, tokenizer: WordTokens) -> None:
     with pytest.raises(InputError, match="a model of 9 tokens does not go with a tokenizer of 16"):
         files.save(hmm(5, 9), tokenizer, folder)
     assert not folder.exists()
-    files.save(hmm(5, 16), tokenizer, folder)
+    files.save(hmm(5, 16).float(), tokenizer, folder)
     config = folder / "config.json"
     right = json.loads(config.read_text())
     for wrong in ({"states": 6}, {"states": "5"}, {"colour": 1}, {"states": -1}):

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors import safe_open
@@ -19,7 +18,7 @@ from safetensors.torch import load_file, save, save_file
 from torch import Tensor
 
 from arithmetext.errors import InputError
-from arithmetext.models.gpt import GPT, HEAD, GPTConfig
+from arithmetext.models.gpt import GPT, GPTConfig
 from arithmetext.models.hugging_face import load_pretrained, save_pretrained
 from arithmetext.text.sieve import words
 from arithmetext.tokens import BPE, Tokenizer, WordTokens
@@ -81,6 +80,18 @@ def logits_there(there: Any, ids: Tensor, *, causal: bool) -> Tensor:
     return there(ids, attention_mask=mask).logits
 
 
+def in_float64(model: GPT, there: Any) -> None:
+    """Make both compute in float64, where the order of additions hardly matters."""
+    if model.turns is not None:  # the angles are rounded another way there
+        places = torch.arange(model.config.context)[None]
+        embedding = there.gpt_neox.rotary_emb(torch.zeros(1), places)
+        turns = torch.stack([part[0] for part in embedding], 1)
+        torch.testing.assert_close(model.turns, turns, atol=1e-5, rtol=0)
+        model.turns = turns
+    model.double()
+    there.double()
+
+
 def assert_same_parameters(ours: GPT, theirs: GPT) -> None:
     expected = ours.state_dict()
     assert list(theirs.state_dict()) == list(expected)
@@ -104,56 +115,13 @@ def test_logits_are_those_of_transformers(
     kind = {"learned": "GPT2LMHeadModel", "rotary": "GPTNeoXForCausalLM"}[positions]
     assert type(there).__name__ == kind
     assert there.dtype == torch.float32
+    in_float64(model, there)
     for length in range(1, context + 1):
         ids = some(model, 1 + length % 3, length)
         logits = logits_there(there, ids, causal=causal)
-        torch.testing.assert_close(model(ids), logits, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(model(ids), logits, atol=1e-9, rtol=1e-9)
     # The task matters: with the other mask the logits are others.
     assert (model(ids) - logits_there(there, ids, causal=not causal)).abs().max() > 0.1
-
-
-def layouts_agree(model: GPT, rows: int) -> bool:
-    """Whether a product has the same bits here from our layout of the weights as from theirs.
-
-    It may have others on another processor. For fewer than 16 rows at once it often has, and they
-    may depend on where in memory the weights lie.
-    """
-    generator = torch.Generator().manual_seed(rows)
-    block, width = model.blocks[0], model.config.width
-    x = torch.randn(rows, 4 * width, generator=generator)
-    if model.config.positions == "rotary":
-        qkv, x = block.attention.qkv, x[:, :width]
-        order = torch.arange(3 * width).view(3, -1, HEAD).transpose(0, 1).flatten()
-        return torch.equal(qkv(x)[:, order], F.linear(x, qkv.weight[order], qkv.bias[order]))
-    linears = (block.attention.qkv, block.attention.out, block.widen, block.narrow)
-    return all(
-        torch.equal(linear(part), torch.addmm(linear.bias, part, linear.weight.mT.contiguous()))
-        for linear in linears
-        for part in [x[:, : linear.in_features].contiguous()]
-    )
-
-
-@each_task
-@each_kind_of_positions
-def test_logits_have_the_same_bits_where_products_have(
-    tmp_path: Path, positions: str, causal: bool
-) -> None:
-    model = make(positions, causal=causal, layers=3, heads=3, context=48)
-    save_pretrained(model, tokenizer(), tmp_path)
-    there = load_there(tmp_path)
-    if positions == "rotary":  # the angles are rounded another way there
-        embedding = there.gpt_neox.rotary_emb(torch.zeros(1), torch.arange(48)[None])
-        turns = torch.stack([part[0] for part in embedding], 1)
-        torch.testing.assert_close(model.turns, turns, atol=1e-5, rtol=0)
-        model.turns = turns
-    compared = 0
-    for batch, length in ((1, 16), (1, 33), (1, 48), (2, 31), (3, 48), (7, 5), (16, 1)):
-        ids = some(model, batch, length)
-        if layouts_agree(model, batch * length):
-            assert torch.equal(model(ids), logits_there(there, ids, causal=causal))
-            compared += 1
-    if not compared:
-        pytest.skip("products depend on the layout of the weights here")
 
 
 def test_the_greedy_continuation_is_ours_and_stops_at_no_token(tmp_path: Path) -> None:
@@ -163,10 +131,12 @@ def test_the_greedy_continuation_is_ours_and_stops_at_no_token(tmp_path: Path) -
             model.norm.bias.copy_(4 * model.tokens.weight[favourite])
         save_pretrained(model, tokenizer(), tmp_path)
         ids = some(model, 1, 4)
-        there = load_there(tmp_path).generate(ids, max_new_tokens=20, do_sample=False)
+        there = load_there(tmp_path)
+        in_float64(model, there)
+        generated = there.generate(ids, max_new_tokens=20, do_sample=False)
         for _ in range(20):
             ids = torch.cat([ids, model(ids)[:, -1:].argmax(-1)], 1)
-        assert there.tolist() == ids.tolist()
+        assert generated.tolist() == ids.tolist()
 
 
 @each_kind_of_positions
@@ -216,7 +186,7 @@ def test_round_trip(tmp_path: Path, positions: str, causal: bool) -> None:
     assert_same_parameters(model, again)
     assert all(p.requires_grad and p.is_contiguous() for p in again.parameters())
     ids = some(model, 2, 40)
-    assert torch.equal(again(ids), model(ids))
+    torch.testing.assert_close(again.double()(ids), model.double()(ids))
 
 
 @each_task
@@ -261,9 +231,10 @@ def test_models_of_transformers_are_read(tmp_path: Path, positions: str) -> None
     model = load_pretrained(tmp_path)
     assert model.config == GPTConfig(layers=2, heads=2, context=32, positions=positions)
     assert (model.vocabulary, model.causal) == (50, True)
+    in_float64(model, there)
     for length in (1, 7, 32):
         ids = some(model, 2, length)
-        torch.testing.assert_close(model(ids), there(ids).logits, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(model(ids), there(ids).logits, atol=1e-9, rtol=1e-9)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])

@@ -24,7 +24,7 @@ def model() -> GPT:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter *= 4  # so that predictions differ
-    return model
+    return model.double()
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_by_hand(model: GPT, ids: Tensor) -> None:
         for row, places in zip(ids, chosen, strict=True):
             altered = row.clone()
             altered[places] = SIZE
-            logits = model(altered[None])[0, :, :SIZE].detach().double()
+            logits = model(altered[None])[0, :, :SIZE].detach()
             hits = [int(logits[p].argmax() == row[p]) for p in places]
             chance = [float((2 * logits[p]).softmax(-1)[row[p]]) for p in places]
             greedy.append(np.mean(hits))

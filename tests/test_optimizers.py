@@ -30,17 +30,18 @@ def training(optimizer: Any = "adamw", **others: Any) -> TrainingConfig:
 def model_of(positions: Any = "learned", layers: int = 2, heads: int = 1) -> GPT:
     torch.manual_seed(0)
     config = GPTConfig(layers=layers, heads=heads, context=8, positions=positions)
-    return GPT(config, vocabulary=11, causal=True)
+    return GPT(config, vocabulary=11, causal=True).double()
 
 
 def random(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def conditioned(rows: int, columns: int, seed: int) -> Tensor:
     """A matrix whose singular values go from 1 to 1/20."""
     u, _, v = torch.linalg.svd(random(rows, columns, seed=seed), full_matrices=False)
-    return u * torch.logspace(0, math.log10(1 / 20), min(rows, columns)) @ v
+    return u * torch.logspace(0, math.log10(1 / 20), min(rows, columns)).double() @ v
 
 
 def cosine(one: Tensor, other: Tensor) -> float:
@@ -77,7 +78,7 @@ def test_the_result_is_near_the_polar_factor(shape: tuple[int, int]) -> None:
             assert cosine(result, u @ v) > 0.9
             # The singular vectors stay; nothing but their values changes.
             turned = u.mT @ result @ v.mT
-            assert relative(turned.diag().diag(), turned) < 1e-3 + 1e-2 * (min(shape) == 64)
+            assert relative(turned.diag().diag(), turned) < 1e-9
 
 
 @any_shape
@@ -85,12 +86,12 @@ def test_matrices_of_a_batch_are_strangers(shape: tuple[int, int]) -> None:
     matrices = torch.stack([random(*shape, seed=seed) * 10**seed for seed in range(3)])
     together = orthogonal(matrices)
     for matrix, result in zip(matrices, together, strict=True):
-        torch.testing.assert_close(orthogonal(matrix[None])[0], result, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(orthogonal(matrix[None])[0], result)
 
 
 def test_a_transposed_matrix_has_a_transposed_result() -> None:
     matrix = random(1, 48, 16)
-    torch.testing.assert_close(orthogonal(matrix.mT), orthogonal(matrix).mT, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(orthogonal(matrix.mT), orthogonal(matrix).mT)
 
 
 def test_nothing_stays_nothing() -> None:
@@ -124,8 +125,11 @@ def test_updates_have_the_size_of_those_of_adamw(shape: tuple[int, int]) -> None
 
 
 @each_shape
-def test_steps_are_those_of_pytorch(shape: tuple[int, int]) -> None:
-    """Which computes in bfloat16, hence the tolerance."""
+def test_steps_are_those_of_pytorch(
+    shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyTorch computes in bfloat16, which some processors cannot multiply: not so here."""
+    monkeypatch.setattr(Tensor, "bfloat16", Tensor.clone)
     ours, theirs = parameter(shape), parameter(shape)
     start = ours.detach().clone()
     muon = Muon([(ours, 1)], lr=LR, weight_decay=DECAY)
@@ -139,14 +143,13 @@ def test_steps_are_those_of_pytorch(shape: tuple[int, int]) -> None:
         adjust_lr_fn="match_rms_adamw",
     )
     for step in range(8):
-        before = ours.detach().clone(), theirs.detach().clone()
         ours.grad = random(*shape, seed=step)
         theirs.grad = ours.grad.clone()
         for optimizer in (muon, reference):
             optimizer.param_groups[0]["lr"] = LR * (1 - step / 10)
             optimizer.step()
-        assert relative(ours.detach() - before[0], theirs.detach() - before[1]) < 0.025
-        assert relative(ours.detach() - start, theirs.detach() - start) < 0.02
+        # They divide by a norm in slightly other ways.
+        assert relative(ours.detach() - start, theirs.detach() - start) < 1e-6
     torch.testing.assert_close(
         muon.state[ours]["momentum"], reference.state[theirs]["momentum_buffer"]
     )
@@ -193,7 +196,7 @@ def test_matrices_of_all_shapes_go_together() -> None:
             if optimizer.param_groups[0]["params"][0].grad is not None:
                 optimizer.step()
     for p, q in zip(together, alone, strict=True):
-        torch.testing.assert_close(p.detach(), q.detach(), atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(p.detach(), q.detach())
 
 
 # Which parameter goes where
