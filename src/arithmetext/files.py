@@ -1,21 +1,19 @@
 """Files that appear whole or not at all, and folders that one process writes to at a time."""
 
+import errno
 import os
 import socket
+import sys
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
 
 from .errors import InputError
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
-
 LOCK = ".lock"
+_POLL = 0.1  # seconds between two attempts to take a lock
 
 
 @contextmanager
@@ -53,9 +51,15 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 def sync(path: Path) -> None:
     """Wait until a file's content, or the names in a folder, are on disk."""
-    if path.is_dir() and os.name == "nt":  # Windows cannot open folders
-        return
-    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    if path.is_dir():
+        with suppress(OSError):  # Windows and some network file systems cannot sync a folder
+            _sync(path, os.O_RDONLY)
+    else:
+        _sync(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
+
+
+def _sync(path: Path, flags: int) -> None:
+    handle = os.open(path, flags)
     try:
         os.fsync(handle)
     finally:
@@ -71,42 +75,95 @@ def cache_folder() -> Path:
 def sole_writer(folder: Path, *, wait: bool = False) -> Iterator[None]:
     """Make a folder and hold its lock: other processes that ask for it are refused, or wait.
 
-    The operating system holds the lock for the process and releases it when the process ends,
-    however it ends. So a lock file that a killed process left behind locks nothing.
+    The operating system releases the lock when the process ends, however it ends, so a lock file
+    that a killed process left behind locks nothing. At the end the lock file is removed, and so is
+    a new folder that is still empty. On a file system without locks nobody is refused.
     """
-    make_folder(folder)
-    try:
-        file = (folder / LOCK).open("a+", encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot write to {folder}: {error.strerror}") from None
-    with file:
-        if not _take(file, wait=wait):
+    path, new, waiting = folder / LOCK, not folder.exists(), False
+    while True:
+        make_folder(folder)
+        try:
+            file = path.open("a+", encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise InputError(f"cannot write to {folder}: {error.strerror}") from None
+        if _take(file.fileno()):
+            if _is_named(file.fileno(), path):
+                break
+            file.close()  # the process that had the lock has removed this file: try the next one
+            continue
+        with file:
             file.seek(0)
-            holder = file.read().strip() or "another process"
-            raise InputError(f"{folder} is in use by {holder}: wait for it, or use another folder")
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()}")
-        file.flush()
-        yield
-
-
-def _take(file: IO[str], *, wait: bool) -> bool:
-    """Lock an open file; False if another process has it."""
-    if fcntl is None:
-        return True
+            holder = " ".join(file.read(200).split()) or "another process"
+        if not wait:
+            raise InputError(
+                f"{folder} is in use by {holder}:"
+                " wait for it with --wait, or use another folder with --out"
+            )
+        if not waiting:
+            waiting = True
+            print(f"nt: waiting for {holder}, which uses {folder}", file=sys.stderr, flush=True)
+        time.sleep(_POLL)
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
+        with file:
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on {socket.gethostname()}")
+            file.flush()
+            try:
+                yield
+            finally:
+                with suppress(OSError):  # Windows cannot remove an open file; it may stay
+                    path.unlink()
+    finally:
+        if new:
+            with suppress(OSError):  # it is not empty
+                folder.rmdir()
+
+
+def _is_named(handle: int, path: Path) -> bool:
+    """Is this open file the one at the path?"""
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
         return False
-    return True
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _take(handle: int) -> bool:
+        """Lock an open file; False if another process has it."""
+        # Others cannot read a locked byte, so it is one far behind the name of the process.
+        os.lseek(handle, 1 << 30, os.SEEK_SET)
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+else:
+    import fcntl
+
+    def _take(handle: int) -> bool:
+        """Lock an open file; False if another process has it."""
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            if error.errno not in (errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS):
+                raise
+        return True
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, and those above it, unless it is there."""
+    """Make a folder, and those above it, unless it is there; their names are on disk then."""
     try:
+        missing = [folder for folder in (path, *path.parents) if not folder.exists()]
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot make the folder {path}: {error.strerror}") from None
+    for folder in missing:
+        sync(folder.parent)
 
 
 def write_whole(path: Path, text: str) -> None:
