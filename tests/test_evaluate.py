@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from arithmetext.cli_evaluate import generate as generate_command
 from arithmetext.errors import InputError
 from arithmetext.evaluation import evaluate as evaluating
 from arithmetext.evaluation.evaluate import evaluate, generation, plain
@@ -440,3 +441,9 @@ def test_generate_command_refuses(refused: Any, tmp_path: Path) -> None:
     path = folder(tmp_path, "gpt")
     assert "beta must be positive" in refused("generate", path, "--beta", 0)
     assert "does not fit before 20" in refused("generate", path, "--at", 20)
+
+
+def test_generation_that_cannot_end_is_refused() -> None:
+    for count in (10**6 + 1, 10**18):
+        with pytest.raises(InputError, match=f"--words can be 1000000 at most, not {count}"):
+            generate_command("locator", words=count)

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .cli_options import AsJson, Seed, at_least
+from .errors import InputError
 from .integers import parse_integer, short
 from .trees import unpack
 
 if TYPE_CHECKING:
     from rich.text import Text
+
+MOST_WORDS = 10**6  # that `nt generate` makes: hours of work for a GPT on a CPU
 
 Model = Annotated[
     str,
@@ -96,6 +99,8 @@ def generate(
     from .text.sieve import words as true_words
 
     n = parse_integer(at)
+    if words > MOST_WORDS:
+        raise InputError(f"--words can be {MOST_WORDS} at most, not {words}")
     check_range(n, n + words)
     asked = subject(run, n)
     prompt = before(asked.tokenizer, n, length=asked.context)

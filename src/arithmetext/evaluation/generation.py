@@ -64,11 +64,14 @@ def next_words(
 ) -> Words:
     """The next words of a single prompt; fewer if the model does not end them."""
     ended, tokens = 0, []
-    for token in islice(stream(prompt.read_by(model), beta=beta, seed=seed), LONGEST * count):
-        tokens.append(token)
-        ended += prompt.tokenizer.vocabulary[int(token)].count(" ")
-        if ended >= count:
-            break
+    with progress("generating", count, "words") as advance:
+        for token in islice(stream(prompt.read_by(model), beta=beta, seed=seed), LONGEST * count):
+            tokens.append(token)
+            ends = prompt.tokenizer.vocabulary[int(token)].count(" ")
+            advance(ends)
+            ended += ends
+            if ended >= count:
+                break
     [words] = prompt.words_after(torch.stack(tokens, 1))
     return words[:count]
 

@@ -76,10 +76,17 @@ def subject(name: str, at: int) -> Subject:
 
 def _trained(folder: Path) -> Subject:
     """A run's folder, the model in it, or a model by itself, taken to know the paper's text."""
-    if (folder / "checkpoints").exists() and not (folder / "model").exists():
-        raise InputError(f"{folder} holds a run that is not finished: nt train --resume goes on")
+    begun, way_out = (folder / "checkpoints").exists(), f"nt train --resume --out {folder}"
+    if begun and not (folder / "model").exists():
+        raise InputError(
+            f"{folder} has no model: its run is not finished, or the model was removed;"
+            f" {way_out} goes on or writes it again"
+        )
     inside = folder / "model" if (folder / "model").exists() else folder
-    model, tokenizer = files.load(inside)
+    try:
+        model, tokenizer = files.load(inside)
+    except InputError as error:
+        raise InputError(f"{error}; {way_out} writes it again" if begun else str(error)) from None
     run = inside.absolute().parent / "config.json"
     named = inside.absolute().name == "model" and run.exists()
     trained = Config.load(run).text if named else splits(TRAINED_TO)
