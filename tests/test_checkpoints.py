@@ -24,9 +24,10 @@ from safetensors.torch import save_file
 from arithmetext.errors import InputError
 from arithmetext.models.gpt import GPT, GPTConfig
 from arithmetext.training import checkpoints
-from arithmetext.training.checkpoints import State, load_weights, restore, save, steps
+from arithmetext.training.checkpoints import State, load_weights, newest, restore, save, steps
 from arithmetext.training.config import TrainingConfig
 from arithmetext.training.optimizers import make_optimizers
+from test_files import assert_synced, recorded
 
 FILES = ("model.safetensors", "optimizer.safetensors", "state.json")
 each_optimizer = pytest.mark.parametrize("optimizer", ["adamw", "muon"])
@@ -58,7 +59,7 @@ class Trained:
         save(folder, self.model, self.optimizers, state)
 
     def restore(self, folder: Path) -> State:
-        return restore(folder, self.model, self.optimizers)
+        return restore(newest(folder), self.model, self.optimizers)
 
     def bits(self) -> dict[str, Any]:
         """All there is to it."""
@@ -315,17 +316,13 @@ def test_the_one_before_is_used(
 
 @each_file
 @each_damage
-def test_lost_weights_are_reported(
-    copy: Path, capsys: pytest.CaptureFixture[str], file: str, damage: Damage
-) -> None:
+def test_lost_weights_are_reported(copy: Path, file: str, damage: Damage) -> None:
     damage(copy / "00000200" / file)
     trained = Trained(seed=1)
     kept = trained.bits()
-    load_weights(copy, 200, trained.model)
+    with pytest.raises(InputError, match=rf"^{copy / '00000200'} is damaged \(.*weights are lost$"):
+        load_weights(copy, 200, trained.model)
     assert trained.bits() == kept
-    err = capsys.readouterr().err
-    assert err.startswith(f"nt: {copy / '00000200'} is damaged (")
-    assert err.count("\n") == 1
 
 
 @each_file
@@ -418,6 +415,97 @@ def test_the_state_is_part_of_the_digest(two: Any, field: str) -> None:
 def test_a_state_of_another_kind(two: Any, content: str) -> None:
     state, said = restored_with(two[0] / "00000200" / "state.json", content.encode())
     assert (state, said.count("is damaged")) == (FIRST, 1)
+
+
+def with_digest(path: Path, content: Any) -> bytes:
+    """A state.json of this content, with the digest that it should have."""
+    return json.dumps({"state": content, "digest": checkpoints._digest(path, content)}).encode()
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=100)
+@given(st.sampled_from([*asdict(SECOND), "state", "digest", None]), anything)
+def test_a_state_that_says_anything(two: Any, field: str | None, value: Any) -> None:
+    """With the right digest; what is restored has fields of the right types, and the right step."""
+    path = two[0] / "00000200"
+    about = {"state": asdict(SECOND), "digest": ""}
+    content = json.dumps(value).encode()
+    if field in about:
+        content = json.dumps(about | {field: value}).encode()
+    elif field is not None:
+        content = with_digest(path, asdict(SECOND) | {field: value})
+    state, said = restored_with(path / "state.json", content)
+    if said:
+        assert (state, said.count("\n")) == (FIRST, 1)
+        assert said.startswith(f"nt: {path} is damaged (")
+    else:
+        assert state.step == SECOND.step
+        for name, was in asdict(SECOND).items():
+            kinds = {type(was)} | ({float, type(None)} if name.startswith("best") else set())
+            assert type(getattr(state, name)) in kinds
+        assert min(state.step, state.best_step, state.intervals_since) >= 0
+
+
+@pytest.mark.parametrize("deep", ["[", '{"state":', '{"state": {"step": ['], ids=len)
+def test_a_state_of_deeply_nested_json(
+    copy: Path, capsys: pytest.CaptureFixture[str], deep: str
+) -> None:
+    """It is damage like any other, also when older checkpoints are tidied away."""
+    (copy / "00000200" / "state.json").write_text(deep * 100_000)
+    trained = Trained(seed=1)
+    assert trained.restore(copy) == FIRST
+    assert capsys.readouterr().err.startswith(f"nt: {copy / '00000200'} is damaged (")
+    trained.save(copy, State(step=300, best=1.0, best_step=300))
+    assert steps(copy) == [200, 300]
+    with pytest.raises(InputError, match="its weights are lost"):
+        load_weights(copy, 200, trained.model)
+
+
+def test_other_names_are_not_steps(copy: Path) -> None:
+    for name in ("7", "200", "000000200", "0000000²", "0000000٣", "9" * 200):
+        (copy / name).mkdir()
+    assert steps(copy) == [100, 200, int("9" * 200)]
+
+
+# Another model
+
+
+def test_a_checkpoint_of_another_model_or_optimizer_is_refused(copy: Path) -> None:
+    """It is whole, so it is not passed over: config.json is not the one it was written with."""
+    for other in (
+        GPT(GPTConfig(layers=2, heads=1, context=8), vocabulary=7, causal=True),
+        GPT(GPTConfig(layers=1, heads=2, context=8), vocabulary=7, causal=True),
+        GPT(GPTConfig(layers=1, heads=1, context=9), vocabulary=7, causal=True),
+        GPT(GPTConfig(layers=1, heads=1, context=8), vocabulary=8, causal=False),
+        GPT(GPTConfig(layers=1, heads=1, context=8, positions="rotary"), vocabulary=7, causal=True),
+    ):
+        trained = Trained()
+        trained.model = other
+        trained.optimizers = make_optimizers(other, TrainingConfig(steps=10, batch=8))
+        kept = trained.bits()
+        with pytest.raises(InputError, match=rf"^{copy / '00000200'} does not fit config.json"):
+            trained.restore(copy)
+        with pytest.raises(InputError, match=rf"^{copy / '00000200'} does not fit config.json"):
+            load_weights(copy, 200, other)
+        assert trained.bits() == kept
+    with pytest.raises(InputError, match=r"config.json: .*/exp_avg is missing in the checkpoint"):
+        Trained("adamw").restore(copy)
+
+
+def test_a_checkpoint_is_on_disk_before_it_has_its_name(
+    copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with recorded(monkeypatch) as log:
+        Trained(count=1).save(copy, State(step=300))
+    assert assert_synced(log) == ["00000300"]
+    [files] = [inodes for event, inodes, _ in log if event == "rename"]
+    assert len(files) == len(FILES) + 1
 
 
 # A full disk

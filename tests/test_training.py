@@ -1,15 +1,21 @@
 """Runs: they learn, killed or not they end with the same weights, and two processes do as one."""
 
+import io
 import json
 import math
 import multiprocessing
+import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
+import threading
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, redirect_stderr
+from dataclasses import asdict, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -18,20 +24,33 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
 from torch._dynamo.testing import CompileCounter
+from torch.nn.attention import SDPBackend
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
+from arithmetext import cli_train
 from arithmetext.errors import InputError
-from arithmetext.files import LOCK
+from arithmetext.evaluation.generation import generate
+from arithmetext.evaluation.subjects import subject
+from arithmetext.files import LOCK, sole_writer
+from arithmetext.models.gpt import evaluating
 from arithmetext.models.hugging_face import load_pretrained
 from arithmetext.tokens import load
-from arithmetext.training import loop
+from arithmetext.training import checkpoints, loop
+from arithmetext.training.checkpoints import State
 from arithmetext.training.config import Config, changed
+from arithmetext.training.config import settings as settings_of
 from arithmetext.training.loop import train
 from arithmetext.training.monitor import read
 from arithmetext.training.recipes import recipe
 from arithmetext.training.search import search
-from arithmetext.training.stream import Share
+from arithmetext.training.stream import Batch, Share
 from conftest import Run, tolerance
+from test_files import assert_synced, recorded
 
 TINY = (
     "model.layers=1",
@@ -60,6 +79,15 @@ def command(task: str, out: Path, *settings: str) -> list[str]:
 
 def weights(folder: Path) -> bytes:
     return (folder / "model" / "model.safetensors").read_bytes()
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+def parts_of(config: Config) -> Iterator[Batch]:
+    return Share(config, config.tokens.tokenizer(config.text, config.n), 0, 1).parts(0)
 
 
 def training_rows(folder: Path) -> list[dict[str, Any]]:
@@ -190,6 +218,270 @@ def test_the_steps_use_what_the_warm_up_compiled(
     assert counter.frame_count == compiled
 
 
+@each_optimizer
+def test_gradients_are_clipped(optimizer: str) -> None:
+    """Their norm is `clip` at the most, their direction stays; smaller ones are left alone."""
+    seen: dict[float, Tensor] = {}
+    for clip in (1e-3, 1e3):
+        config = tiny("ntp", f"training.optimizer={optimizer}", f"training.clip={clip}")
+        run = loop.Run(config, loop.World(0, 1, torch.device("cpu")))
+
+        def look(*_: Any, run: loop.Run = run, clip: float = clip) -> None:
+            gradients = [p.grad.flatten() for p in run.model.parameters() if p.grad is not None]
+            seen.setdefault(clip, torch.cat(gradients))
+
+        run.optimizers[0].register_step_pre_hook(look)
+        norm = run.step(0, parts_of(config)).values[2]  # before it is clipped
+        assert 1e-3 < norm < 1e3
+    whole, clipped = seen[1e3].double(), seen[1e-3].double()
+    torch.testing.assert_close(whole.norm().float(), norm, rtol=1e-4, atol=0)
+    torch.testing.assert_close(clipped, whole * (1e-3 / whole.norm()), rtol=1e-3, atol=1e-9)
+
+
+class NoHalves(TorchDispatchMode):
+    """Notes operations with bfloat16 on a CPU: some CPUs that claim to have it crash."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count, self.halves = 0, set[str]()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        tensors = [x for x in tree_leaves((args, kwargs, result)) if isinstance(x, Tensor)]
+        self.count += 1
+        if any(x.dtype in (torch.bfloat16, torch.float16) for x in tensors):
+            self.halves.add(str(func))
+        return result
+
+
+@each_optimizer
+def test_nothing_is_computed_in_half_precision_on_a_cpu(optimizer: str) -> None:
+    config = tiny("ntp", f"training.optimizer={optimizer}")
+    here = loop.World(0, 1, torch.device("cpu"))
+    with NoHalves() as mode:
+        run = loop.Run(config, here)
+        run.step(0, parts_of(config))
+        run.validate([next(parts_of(config))])
+        half = run.model.bfloat16()  # as transformers may have written it
+        half_seen = set(mode.halves)
+        mode.halves.clear()
+        generate(evaluating(half, here.device).read(torch.zeros(1, 4, dtype=torch.int64)), 3)
+    assert mode.count > 100
+    assert half_seen == {"aten._to_copy.default"}  # the conversion above, and nothing before it
+    assert mode.halves <= {"aten._to_copy.default"}  # the conversion back
+
+
+def test_plain_matrices_are_the_last_resort_of_attention() -> None:
+    """Every fused kernel that this version of torch has is tried before."""
+    others = {"ERROR", "OVERRIDEABLE", "MATH"}
+    fused = {kernel for name, kernel in SDPBackend.__members__.items() if name not in others}
+    assert len(fused) >= 3
+    *first, last = loop.ATTENTION
+    assert set(first) == fused and len(first) == len(fused)
+    assert last == SDPBackend.MATH
+
+
+# One writer, a folder in order
+
+
+@cache
+def finished_run(parent: Path) -> Path:
+    train(tiny("ntp", "training.steps=10"), parent / "run")
+    return parent / "run"
+
+
+@pytest.fixture(scope="module")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("finished")
+
+
+@pytest.fixture
+def finished(shared_folder: Path, tmp_path: Path) -> Path:
+    """A copy of a finished run of ten steps, with checkpoints at steps 5 and 10."""
+    return shutil.copytree(finished_run(shared_folder), tmp_path / "run")
+
+
+def test_a_second_run_in_the_folder_is_refused_or_waits(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def write() -> None:
+        with sole_writer(finished):
+            holds.set()
+            enough.wait(60)
+
+    holds, enough = threading.Event(), threading.Event()
+    thread = threading.Thread(target=write, daemon=True)
+    thread.start()
+    holds.wait()
+    before = contents(finished)
+    for begin in (
+        partial(train, None, finished, resume=True),
+        partial(cli_train.train, None, out=finished, resume=True),
+        partial(search, tiny(), finished, [1e-3], resume=True),
+    ):
+        with pytest.raises(InputError, match="is in use by process"):
+            begin()
+    assert contents(finished) == before
+    threading.Timer(0.3, enough.set).start()
+    cli_train.train(None, out=finished, resume=True, wait=True)
+    said = capsys.readouterr()
+    assert said.err.startswith("nt: waiting for process") and said.err.count("\n") == 1
+    assert "10 steps" in said.out
+    thread.join()
+
+
+def test_a_run_that_is_refused_leaves_no_folder(tmp_path: Path) -> None:
+    config = tiny("ntp", "n=1e4")
+    for begin in (
+        partial(train, replace(config, model=replace(config.model, context=256))),
+        partial(train, None),
+    ):
+        with pytest.raises(InputError):
+            begin(tmp_path / "run", resume=True)
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_all_that_a_run_writes_is_on_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with recorded(monkeypatch) as log:
+        train(tiny("ntp", "training.steps=5"), tmp_path / "run")
+    assert {"config.json", "tokenizer.json", "00000005", "model.safetensors"} <= {
+        *assert_synced(log)
+    }
+
+
+@pytest.mark.parametrize("lost", ["model", "config.json", "model.safetensors", "tokenizer.json"])
+def test_the_model_of_a_finished_run_is_written_again(finished: Path, lost: str) -> None:
+    """Without training: the model that was there comes back, and nothing else changes."""
+    before = contents(finished)
+    path = finished / "model" / lost
+    shutil.rmtree(finished / "model") if lost == "model" else path.unlink()
+    with pytest.raises(InputError, match=f"nt train --resume --out {finished}"):
+        subject(str(finished), 10**13)
+    train(None, finished, resume=True)
+    assert contents(finished) == before
+    if lost == "model.safetensors":
+        path.write_bytes(path.read_bytes()[:-4])  # it is there, but not whole
+        train(None, finished, resume=True)
+        assert contents(finished) == before
+
+
+def test_the_best_model_of_a_finished_run_is_written_again(tmp_path: Path) -> None:
+    """It is not the last one; if its checkpoint is lost, no other is written in its place."""
+    out = tmp_path / "run"
+    config = tiny("ntp", "training.lr=1e-30", "training.patience=2")
+    train(config, out)
+    state = json.loads((out / "checkpoints" / "00000015" / "state.json").read_text())["state"]
+    assert state["best_step"] == 5
+    before = contents(out)
+    shutil.rmtree(out / "model")
+    train(config, out, resume=True)
+    assert contents(out) == before
+    shutil.rmtree(out / "model")
+    shutil.rmtree(out / "checkpoints" / "00000005")
+    with pytest.raises(InputError, match=r"00000005 is damaged .* its weights are lost"):
+        train(config, out, resume=True)
+    assert not (out / "model").exists()
+
+
+# A folder that was tampered with
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"task": "mlm"}, "tokens.weight is .32, 64. in the checkpoint and .33, 64. in"),
+        ({"model": {"layers": 2}}, "is missing in the checkpoint"),
+        ({"model": {"heads": 2}}, "in the checkpoint and .* in the configured run"),
+        ({"model": {"positions": "learned"}}, "positions.weight is missing in the checkpoint"),
+        ({"training": {"optimizer": "adamw"}}, "exp_avg is missing in the checkpoint"),
+        ({"training": {"steps": 9}}, "step 10 of a finished run does not fit config.json"),
+        ({"training": {"steps": 20}}, "step 10 of a finished run does not fit config.json"),
+        ({"tokens": {"size": 33}}, "tokens.size is 33 .* tokenizer.json has 32 tokens"),
+        ({"model": {"layers": 10**12}}, "too little memory: the .* GB of this device"),
+        ({"training": {"batch": 2**62}}, r"training.batch must be below 2\^32"),
+        ({"model": {"layers": 10**400}}, r"model.layers must be below 2\^63"),
+        ({"model": {"heads": 2**60}}, "too little memory: the .* GB of this device"),
+        ({"training": {"lr": 10**400}}, "training.lr cannot be 1000.*…$"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
+)
+def test_a_config_that_does_not_fit(finished: Path, change: dict[str, Any], message: str) -> None:
+    path = finished / "config.json"
+    values = json.loads(path.read_text())
+    for name, value in change.items():
+        values[name] = values[name] | value if isinstance(value, dict) else value
+    path.write_text(json.dumps(values))
+    before = contents(finished)
+    with pytest.raises(InputError, match=message) as refused:
+        train(None, finished, resume=True)
+    assert "\n" not in str(refused.value)
+    assert contents(finished) == before
+
+
+def test_a_run_that_ends_before_its_checkpoint(finished: Path) -> None:
+    shutil.rmtree(finished / "checkpoints" / "00000010")
+    path = finished / "config.json"
+    values = json.loads(path.read_text())
+    for steps in (4, 5):
+        values["training"]["steps"] = steps
+        path.write_text(json.dumps(values))
+        with pytest.raises(InputError, match="step 5 of a run that is not finished does not fit"):
+            train(None, finished, resume=True)
+
+
+def test_checkpoints_without_a_config(finished: Path) -> None:
+    (finished / "config.json").unlink()
+    with pytest.raises(InputError, match=r"has checkpoints but no config\.json"):
+        train(tiny(), finished)
+    assert not (finished / "config.json").exists()
+
+
+numbers = st.sampled_from([-1, 0, 1, 2, 5, 10, 32, 64, 128, 10**400]) | st.floats()
+anything = st.recursive(
+    st.none() | st.booleans() | st.text(max_size=3) | numbers,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=3,
+)
+fields = [name for name in settings_of() if name != "n"]
+
+
+@given(
+    st.sampled_from([None] * 8 + ["[", '{"model":']),
+    st.dictionaries(st.sampled_from(fields), numbers | anything, max_size=2),
+    st.dictionaries(st.sampled_from([*asdict(State())]), anything, max_size=2),
+    st.booleans(),
+)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_json_is_refused_or_goes_on(
+    shared_folder: Path, deep: str | None, config: dict[str, Any], state: dict[str, Any], last: bool
+) -> None:
+    """Whatever config.json and state.json say: it ends in one line, or as a run should."""
+    with tempfile.TemporaryDirectory() as parent, redirect_stderr(io.StringIO()):
+        folder = shutil.copytree(finished_run(shared_folder), Path(parent) / "run")
+        values = json.loads((folder / "config.json").read_text())
+        for name, value in config.items():
+            *group, field = name.split(".")
+            (values[group[0]] if group else values)[field] = value
+        text = deep * 100_000 if deep is not None else json.dumps(values)
+        (folder / "config.json").write_text(text)
+        if not last:
+            shutil.rmtree(folder / "checkpoints" / "00000010")
+        newest = max((folder / "checkpoints").iterdir())
+        about = json.loads((newest / "state.json").read_text())
+        about["state"] |= state
+        about["digest"] = checkpoints._digest(newest, about["state"])
+        (newest / "state.json").write_text(json.dumps(about))
+        try:
+            outcome = train(None, folder, resume=True)
+        except InputError as error:
+            assert "\n" not in str(error)
+        else:
+            assert outcome.steps <= values["training"]["steps"]
+            load_pretrained(folder / "model")
+
+
 # Killed and resumed
 
 
@@ -297,7 +589,7 @@ def test_a_finished_run_is_left_as_it_is(tmp_path: Path) -> None:
 
     def stamps() -> dict[Path, int]:
         files = (tmp_path / "run").rglob("*")
-        return {path: path.stat().st_mtime_ns for path in files if path.name != LOCK}
+        return {path: path.stat().st_mtime_ns for path in files}
 
     before = stamps()
     assert train(config, tmp_path / "run", resume=True) == first
@@ -331,6 +623,67 @@ def test_two_processes_give_the_losses_of_one(task: str, optimizer: str, tmp_pat
             if a.get(figure) is not None:
                 assert a[figure] == pytest.approx(b[figure], rel=2e-4)
     assert json.loads((tmp_path / "two" / "environment.json").read_text())["processes"] == 2
+
+
+def apart(parent: Path) -> None:
+    """One of two processes that see different folders; what it comes to goes to standard output."""
+    first = os.environ["RANK"] == "0"
+    out, said = parent / os.environ["RANK"], []
+    for damage in ("lock", "config"):
+        with ExitStack() as undo:
+            if first and damage == "lock":
+                undo.enter_context(sole_writer(out))
+            elif first:
+                (out / "config.json").rename(out / "other.json")
+                undo.callback((out / "other.json").rename, out / "config.json")
+            try:
+                train(None, out, resume=True)
+            except InputError as error:
+                said.append(str(error))
+    print(json.dumps([said, asdict(train(None, out, resume=True))]))
+
+
+def test_processes_that_see_different_folders_go_on_together(
+    finished: Path, tmp_path: Path
+) -> None:
+    """The first one's folder counts; what it refuses, or is refused, ends the others too."""
+    whole = train(None, finished, resume=True)
+    losses = [row["loss"] for row in training_rows(finished)]
+    shutil.rmtree(finished / "checkpoints" / "00000010")
+    shutil.rmtree(finished / "model")
+    parent = tmp_path / "apart"
+    parent.mkdir()
+    finished.rename(parent / "0")
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    about = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
+    code = "import sys, pathlib, test_training as t; t.apart(pathlib.Path(sys.argv[1]))"
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, parent],
+            env=os.environ | about | {"RANK": rank},
+            cwd=Path(__file__).parent,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in "01"
+    ]
+    try:
+        answers = [json.loads(process.communicate(timeout=120)[0]) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    for said, outcome in answers:
+        assert len(said) == 2
+        assert "is in use by process" in said[0]
+        assert said[1].startswith(f"cannot read {parent / '0' / 'config.json'}")
+        assert outcome["steps"] == whole.steps
+        assert outcome["validation_loss"] == pytest.approx(whole.validation_loss, rel=2e-4)
+    assert [path.name for path in parent.iterdir()] == ["0"]
+    rows = training_rows(parent / "0")
+    assert [row["step"] for row in rows] == list(range(1, 11))
+    assert [row["loss"] for row in rows] == pytest.approx(losses, rel=2e-4)
 
 
 # The folder and the command

@@ -27,6 +27,10 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run that the folder holds.")
     ] = False,
+    wait: Annotated[
+        bool,
+        typer.Option("--wait", help="Wait while another process trains in the folder."),
+    ] = False,
     search_lr: Annotated[
         str | None,
         typer.Option(metavar="A,B,…", help="Try learning rates by short runs, take the best."),
@@ -43,6 +47,7 @@ def train(
     from .training import config, loop, recipes, search
 
     rates = _rates(search_lr)
+    wanted = None
     if recipe is not None:
         wanted = config.changed(recipes.recipe(recipe), settings or [])
         folder = out or Path("runs") / recipe
@@ -51,13 +56,13 @@ def train(
             raise InputError("which recipe? `nt recipes` lists them; or --resume with --out DIR")
         if settings or rates:
             raise InputError("a run that is resumed keeps its settings: leave out --set")
-        folder, wanted = out, config.Config.load(out / "config.json")
-    if rates:
-        wanted, losses = search.search(wanted, folder, rates, resume=resume)
+        folder = out
+    if rates and wanted is not None:
+        wanted, losses = search.search(wanted, folder, rates, resume=resume, wait=wait)
         for lr, loss in losses.items():
             mark = " (taken)" if lr == wanted.training.lr else ""
             _say(f"learning rate {lr:g}: validation loss {loss:.4f}{mark}")
-    outcome = loop.train(wanted, folder, resume=resume, tensorboard=tensorboard)
+    outcome = loop.train(wanted, folder, resume=resume, wait=wait, tensorboard=tensorboard)
     early = ", stopped early" if outcome.stopped_early else ""
     words = f", {outcome.nats_per_word:.4f} a word" if outcome.nats_per_word else ""
     _say(

@@ -1,8 +1,8 @@
 """What a run needs to go on: weights, optimizer, and where it stands.
 
-A checkpoint is a folder named after its step. It is written under another name and renamed when it
-is whole, and a digest covers what it says. Whatever is truncated or altered later is noticed, and
-the checkpoint before it is used. Two are kept, and the best that either of them knows.
+A checkpoint is a folder named after its step. It is written under another name, and renamed when it
+is whole and on disk. A digest covers all of it, so a checkpoint that is truncated or altered later
+is noticed, and the one before it is used. Two are kept, and the best that either of them knows.
 """
 
 import hashlib
@@ -10,8 +10,10 @@ import json
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 import torch
 from safetensors import SafetensorError
@@ -19,10 +21,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from ..errors import InputError
-from ..files import make_folder
+from ..files import make_folder, sync
+from .optimizers import KEPT_BY
 
 KEPT = 2
-_DAMAGE = (OSError, SafetensorError, ValueError, KeyError, TypeError)
+_DAMAGE = (OSError, SafetensorError, ValueError, RecursionError)
 _WEIGHTS, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
 
 
@@ -40,6 +43,15 @@ class State:
     finished: bool = False
 
 
+class Checkpoint(NamedTuple):
+    """A whole checkpoint, read from its folder."""
+
+    path: Path
+    state: State
+    weights: dict[str, Tensor]  # by the names of the model's parameters
+    optimizer: dict[str, Tensor]  # by parameter and quantity: "norm.bias/exp_avg"
+
+
 def save(
     folder: Path, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer], state: State
 ) -> None:
@@ -55,9 +67,12 @@ def save(
         content = asdict(state)
         about = {"state": content, "digest": _digest(draft, content)}
         (draft / _STATE).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+        for path in *draft.iterdir(), draft:
+            sync(path)
         if final.exists():  # damaged, or it would have been gone on from
             shutil.rmtree(final)
         draft.rename(final)
+        sync(folder)
     except (OSError, SafetensorError) as error:
         shutil.rmtree(draft, ignore_errors=True)
         whole = steps(folder)
@@ -74,8 +89,8 @@ def _tidy(folder: Path, newest: int) -> None:
     whole = [step for step in steps(folder) if step <= newest]
     needed = set(whole[-KEPT:])
     for step in whole[-KEPT:]:
-        about = json.loads((folder / f"{step:08}" / _STATE).read_text(encoding="utf-8"))
-        needed.add(about["state"]["best_step"])
+        with suppress(*_DAMAGE):
+            needed.add(_read(folder / f"{step:08}")[0].best_step)
     for step in steps(folder):
         if step not in needed:
             shutil.rmtree(folder / f"{step:08}")
@@ -83,41 +98,72 @@ def _tidy(folder: Path, newest: int) -> None:
 
 def steps(folder: Path) -> list[int]:
     """The steps there are checkpoints of."""
-    return sorted(int(path.name) for path in folder.glob("[0-9]*") if path.name.isdigit())
+    names = [path.name for path in folder.glob("[0-9]*") if path.name.isdecimal()]
+    return sorted(int(name) for name in names if name == f"{int(name):08}")
 
 
-def restore(folder: Path, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]) -> State:
-    """Load the latest checkpoint that is whole; a new state if there is none."""
+def newest(folder: Path) -> Checkpoint | None:
+    """Read the latest checkpoint that is whole, if there is one."""
     for step in reversed(steps(folder)):
         path = folder / f"{step:08}"
         try:
             state = _verified(path)
-            weights = load_file(path / _WEIGHTS)
-            tensors = load_file(path / _OPTIMIZER)
+            return Checkpoint(path, state, load_file(path / _WEIGHTS), load_file(path / _OPTIMIZER))
         except _DAMAGE as error:
             print(f"nt: {path} is damaged ({error}) and not used", file=sys.stderr)
-            continue
-        model.load_state_dict(weights)
-        names = {name: p for name, p in model.named_parameters()}
-        owner = {p: o for o in optimizers for group in o.param_groups for p in group["params"]}
-        for key, tensor in tensors.items():
-            name, _, quantity = key.rpartition("/")
-            parameter = names[name]
-            owner[parameter].state[parameter][quantity] = tensor.to(parameter.device)
-        return state
-    return State()
+    return None
+
+
+def restore(
+    found: Checkpoint | None, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]
+) -> State:
+    """Go on from a checkpoint; without one, a new state."""
+    if found is None:
+        return State()
+    _fill(model, found.weights, found.path)
+    parameters = dict(model.named_parameters())
+    owner = {p: o for o in optimizers for group in o.param_groups for p in group["params"]}
+    shapes = {
+        f"{name}/{quantity}": torch.Size() if quantity == "step" else p.shape
+        for name, p in parameters.items()
+        for quantity in KEPT_BY[type(owner[p])]
+    }
+    # Before the first step an optimizer keeps nothing.
+    _compare(found.optimizer, shapes if found.optimizer else {}, found.path)
+    for key, tensor in found.optimizer.items():
+        name, _, quantity = key.rpartition("/")
+        parameter = parameters[name]
+        owner[parameter].state[parameter][quantity] = tensor.to(parameter.device)
+    return found.state
 
 
 def load_weights(folder: Path, step: int, model: nn.Module) -> None:
-    """Load the weights of one checkpoint, if it is whole."""
+    """Load the weights of one checkpoint; refused unless it is whole."""
     path = folder / f"{step:08}"
     try:
         _verified(path)
         weights = load_file(path / _WEIGHTS)
     except _DAMAGE as error:
-        print(f"nt: {path} is damaged ({error}); its weights are lost", file=sys.stderr)
-    else:
-        model.load_state_dict(weights)
+        raise InputError(f"{path} is damaged ({error}), and its weights are lost") from None
+    _fill(model, weights, path)
+
+
+def _fill(model: nn.Module, weights: dict[str, Tensor], path: Path) -> None:
+    """Put weights into a model, if they are weights of such a model."""
+    _compare(weights, {name: tensor.shape for name, tensor in model.state_dict().items()}, path)
+    model.load_state_dict(weights)
+
+
+def _compare(tensors: dict[str, Tensor], shapes: dict[str, torch.Size], path: Path) -> None:
+    """Refuse tensors that are not those of the configured model and optimizer."""
+    for name in sorted(tensors.keys() | shapes.keys()):
+        there = list(tensors[name].shape) if name in tensors else "missing"
+        right = list(shapes[name]) if name in shapes else "missing"
+        if there != right:
+            raise InputError(
+                f"{path} does not fit config.json: {name} is {there} in the checkpoint and {right}"
+                " in the configured run; put back the config.json that this run began with"
+            )
 
 
 def _optimizer_tensors(
@@ -137,11 +183,35 @@ def _own(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _verified(path: Path) -> State:
-    about = json.loads((path / _STATE).read_text(encoding="utf-8"))
-    state = State(**about["state"])
-    if _digest(path, about["state"]) != about["digest"]:
+    """The state in a checkpoint that is whole; for one that is not, raise one of `_DAMAGE`."""
+    state, digest = _read(path)
+    if _digest(path, asdict(state)) != digest:
         raise ValueError("its digest is not the one written with it")
     return state
+
+
+def _read(path: Path) -> tuple[State, Any]:
+    """The state in a checkpoint, and the digest beside it."""
+    about = json.loads((path / _STATE).read_text(encoding="utf-8"))
+    if not isinstance(about, dict) or about.keys() != {"state", "digest"}:
+        raise ValueError(f"{_STATE} does not hold a state and a digest")
+    content, types = about["state"], get_type_hints(State)
+    if not isinstance(content, dict) or content.keys() != types.keys():
+        raise ValueError(f"{_STATE} does not hold the state of a run")
+    for name, kind in types.items():
+        if not _is(content[name], kind):
+            raise ValueError(f"its {name} cannot be what {_STATE} says")
+    state = State(**content)
+    if state.step != int(path.name):
+        raise ValueError(f"{_STATE} is of step {state.step}")
+    return state, about["digest"]
+
+
+def _is(value: Any, kind: Any) -> bool:
+    """Is this what a field of `State` holds?"""
+    if get_args(kind):
+        return any(_is(value, one) for one in get_args(kind))
+    return type(value) is kind and (kind is not int or 0 <= value < 1 << 63)
 
 
 def _digest(path: Path, content: dict[str, object]) -> str:

@@ -5,6 +5,7 @@ A configuration is made by a recipe, changed field by field with `changed`, and 
 """
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from difflib import get_close_matches
@@ -88,6 +89,8 @@ class Config:
         for name, value in at_least_one.items():
             if value < 1:
                 raise InputError(f"{name} must be 1 or more, not {value}")
+            if value >= 1 << 63:
+                raise InputError(f"{name} must be below 2^63")
         if self.model.context < 2:
             raise InputError(f"model.context must be 2 or more, not {self.model.context}")
         for name in "batch", "device_batch", "validation":
@@ -97,6 +100,8 @@ class Config:
                     f"training.{name} must be a multiple of model.context ="
                     f" {self.model.context} tokens, not {tokens}"
                 )
+            if tokens >= 1 << 32:  # no machine has the memory
+                raise InputError(f"training.{name} must be below 2^32 tokens, not {tokens}")
         for name in "lr", "clip":
             if not getattr(self.training, name) > 0:
                 raise InputError(f"training.{name} must be positive")
@@ -211,19 +216,26 @@ def _parse(kind: Any, value: str, name: str) -> Any:
 def _build(kind: type[T], values: Any, prefix: str, model: Model) -> T:
     """Read a configuration back; whatever does not fit raises ValueError or TypeError."""
     if not isinstance(values, dict):
-        raise InputError(f"{prefix.rstrip('.') or 'it'} is {values!r}, not a group of settings")
+        shown = _shown(values)
+        raise InputError(f"{prefix.rstrip('.') or 'it'} is {shown}, not a group of settings")
     known = _types(kind, model)
     given = {}
     for name, value in values.items():
         if name not in known:
-            raise InputError(f"no setting {prefix + name!r}{_nearest(prefix + name, model)}")
+            raise InputError(f"no setting {_shown(prefix + name)}{_nearest(prefix + name, model)}")
         if is_dataclass(known[name]):
             given[name] = _build(known[name], value, f"{prefix}{name}.", model)
         elif not _fits(known[name], value):
-            raise InputError(f"{prefix}{name} cannot be {value!r}")
+            raise InputError(f"{prefix}{name} cannot be {_shown(value)}")
         else:
             given[name] = value
     return kind(**given)
+
+
+def _shown(value: Any) -> str:
+    """A value from a file, cut to a length that a line has room for."""
+    text = repr(value)
+    return text if len(text) <= 80 else text[:79] + "…"
 
 
 def _fits(kind: Any, value: Any) -> bool:
@@ -231,4 +243,4 @@ def _fits(kind: Any, value: Any) -> bool:
         return value in get_args(kind)
     if kind is int:
         return type(value) is int
-    return type(value) in (int, float) and isfinite(value)
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max

@@ -3,18 +3,22 @@
 import atexit
 import os
 import subprocess
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from platform import platform, python_version
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from .. import __version__
+from ..errors import InputError
+from ..files import sole_writer
+
+T = TypeVar("T")
 
 # Dense bfloat16 operations a second, from the makers' data sheets.
 PEAKS = {
@@ -57,6 +61,16 @@ class World:
         return torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "cpu"
 
     @property
+    def memory(self) -> int | None:
+        """Bytes of memory of the device, where that can be found out."""
+        if self.device.type == "cuda":
+            return int(torch.cuda.get_device_properties(self.device).total_memory)
+        try:
+            return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        except (AttributeError, OSError, ValueError):  # Windows has no sysconf
+            return None
+
+    @property
     def peak(self) -> float | None:
         """Operations a second that the device's maker promises, if it is a known one."""
         known = [rate for card, rate in PEAKS.items() if card in self.name.split("/")[0]]
@@ -71,6 +85,32 @@ class World:
     def wait(self) -> None:
         if self.size > 1:
             dist.barrier()
+
+    def from_first(self, make: Callable[[], T]) -> T:
+        """Call `make` in the first process alone; every process gets its result or its refusal.
+
+        Only the first process reads and writes the folder of a run, so the others need not see it.
+        """
+        if self.size == 1:
+            return make()
+        answer: list[Any] = [None, None]
+        if self.first:
+            try:
+                answer[0] = make()
+            except InputError as error:
+                answer[1] = error
+        dist.broadcast_object_list(answer, 0)
+        if answer[1] is not None:
+            raise answer[1]
+        result: T = answer[0]
+        return result
+
+    @contextmanager
+    def sole_writers(self, folder: Path, *, wait: bool) -> Iterator[None]:
+        """The first process holds the folder's lock; if it is refused, all processes are."""
+        with ExitStack() as lock:
+            self.from_first(lambda: lock.enter_context(sole_writer(folder, wait=wait)))
+            yield
 
 
 @contextmanager

@@ -9,10 +9,11 @@ checkpoint written; `model/` has the weights of the lowest, as `models.files` wr
 
 import json
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,8 +25,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parallel import DistributedDataParallel
 
 from ..errors import InputError
-from ..files import sole_writer, write_whole
-from ..models.files import save
+from ..files import write_whole
+from ..models import files
 from ..models.gpt import GPT
 from ..models.hmm import HMM, HMMConfig
 from ..tokens import Tokenizer, load
@@ -57,38 +58,47 @@ class Outcome:
 
 
 def train(
-    config: Config,
+    config: Config | None,
     folder: Path,
     *,
     resume: bool = False,
     wait: bool = False,
     tensorboard: bool = False,
 ) -> Outcome:
-    """Train, or go on training, in this folder.
+    """Train, or go on training, in this folder; without a configuration, go on with its run.
 
-    One process writes to a folder at a time: another one is refused or, with `wait`, waits.
+    One process writes to a folder at a time: another one is refused or, with `wait`, waits. If
+    several processes train together, the first of them reads and writes the folder.
     """
-    with world() as here, ThreadPoolExecutor(1) as aside, ExitStack() as lock:
-        shares(config.checked(), here.size)
-        if here.first:
-            lock.enter_context(sole_writer(folder, wait=wait))
-        here.wait()
-        known = _check(config, folder, here, resume=resume)
+    with (
+        world() as here,
+        ThreadPoolExecutor(1) as aside,
+        here.sole_writers(folder, wait=wait),
+    ):
+        config, known = here.from_first(lambda: _known(config, folder, resume=resume))
+        shares(config, here.size)
+        _check_memory(config, here)
         # The kernels that make the text compile while the model does.
-        reading = aside.submit(_share, config, folder, here, known=known)
+        reading = aside.submit(_share, config, known, here)
         with _memory(config):
             run = Run(config, here)
             if reading.done():
                 reading.result()  # what is wrong with the text is said before the model compiles
             run.warm_up()
         share = reading.result()
-        if here.first and not known:
-            _begin(run, folder, share.tokenizer)
-        here.wait()
-        state = checkpoints.restore(folder / "checkpoints", run.model, run.optimizers)
+        if known is None:
+            here.from_first(lambda: _begin(run, folder, share.tokenizer))
+        state = checkpoints.restore(
+            here.from_first(lambda: checkpoints.newest(folder / "checkpoints")),
+            run.model,
+            run.optimizers,
+        )
+        _check_state(state, config, folder)
         if not state.finished:
             with _memory(config):
                 _train(run, share, state, folder, tensorboard=tensorboard)
+        else:
+            here.from_first(lambda: _export_again(run, share.tokenizer, state, folder))
         here.wait()
         assert state.best is not None and state.best_accuracy is not None
         return Outcome(
@@ -101,25 +111,66 @@ def train(
         )
 
 
-def _check(config: Config, folder: Path, here: World, *, resume: bool) -> bool:
-    """Does the folder hold this run already?"""
+def _known(config: Config | None, folder: Path, *, resume: bool) -> tuple[Config, Tokenizer | None]:
+    """The configuration to train, and the tokenizer of the run if the folder holds it already."""
     path = folder / "config.json"
-    known = path.exists()
-    if known and not resume:
-        raise InputError(f"{folder} holds a run already: --resume, or another --out")
-    for difference in differences(config, Config.load(path))[:1] if known else []:
+    if config is not None:
+        config.checked()
+        if not path.exists():
+            if checkpoints.steps(folder / "checkpoints"):
+                raise InputError(f"{folder} has checkpoints but no config.json: use another --out")
+            return config, None
+        if not resume:
+            raise InputError(f"{folder} holds a run already: --resume, or another --out")
+    there = Config.load(path)
+    for difference in differences(config, there)[:1] if config is not None else []:
         raise InputError(f"{folder} holds a run with another setting: {difference} there")
-    here.wait()  # none writes before all have looked
-    return known
+    tokenizer = load(folder / "tokenizer.json")
+    if tokenizer.size != there.tokens.size:
+        raise InputError(
+            f"{folder}: tokens.size is {there.tokens.size} in config.json,"
+            f" but tokenizer.json has {tokenizer.size} tokens"
+        )
+    return there, tokenizer
 
 
-def _share(config: Config, folder: Path, here: World, *, known: bool) -> Share:
+def _share(config: Config, known: Tokenizer | None, here: World) -> Share:
     """The windows that this process reads; a new run makes its tokenizer."""
-    if known:
-        tokenizer = load(folder / "tokenizer.json")
-    else:
-        tokenizer = config.tokens.tokenizer(config.text, config.n)
+    tokenizer = known or config.tokens.tokenizer(config.text, config.n)
     return Share(config, tokenizer, here.rank, here.size)
+
+
+def _check_state(state: State, config: Config, folder: Path) -> None:
+    """Refuse a state that no run with this configuration can be in."""
+    training = config.training
+    if state.finished:
+        early = state.step < training.steps and state.intervals_since >= training.patience
+        possible = state.best is not None and state.best_accuracy is not None
+        possible &= early or state.step == training.steps
+    else:
+        possible = state.step < training.steps
+    if not possible:
+        finished = "a finished run" if state.finished else "a run that is not finished"
+        raise InputError(
+            f"{folder}: the checkpoint of step {state.step} of {finished} does not fit config.json,"
+            f" where training.steps is {training.steps} and training.patience {training.patience};"
+            " put back the config.json that this run began with"
+        )
+
+
+def _check_memory(config: Config, here: World) -> None:
+    """Refuse a model that cannot fit into the device's memory, before it is made layer by layer."""
+    model, tokens = config.model, config.tokens.size
+    if isinstance(model, HMMConfig):
+        parameters = model.states * (model.states + tokens)
+    else:
+        parameters = model.width * (12 * model.layers * model.width + tokens)
+    needed = 12 * parameters  # bytes: weights, gradients and momenta in float32
+    if here.memory is not None and needed > here.memory:
+        raise InputError(
+            f"too little memory: the {here.memory / 1e9:.3g} GB of this device cannot hold the"
+            " weights, gradients and momenta of so large a model; make it smaller"
+        )
 
 
 @contextmanager
@@ -303,12 +354,22 @@ class Loss(nn.Module):
         return F.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
 
 
+# The attention kernels in the order they are tried. cuDNN's is the fastest on Hopper cards; it and
+# flash attention need half precision and a recent card, the memory-efficient one does not. Plain
+# matrices come last: they take memory for every pair of positions.
+ATTENTION = [
+    SDPBackend.CUDNN_ATTENTION,
+    SDPBackend.FLASH_ATTENTION,
+    SDPBackend.EFFICIENT_ATTENTION,
+    SDPBackend.MATH,
+]
+
+
 def fast_attention(here: World) -> AbstractContextManager[Any]:
-    """On Hopper cards cuDNN's kernel is the fastest."""
+    """On a card, use the fastest attention kernel that it has."""
     if here.device.type != "cuda":
         return nullcontext()
-    order = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]
-    return sdpa_kernel(order, set_priority=True)
+    return sdpa_kernel(ATTENTION, set_priority=True)
 
 
 def _title(config: Config) -> str:
@@ -388,10 +449,28 @@ def _judge(state: State, verdict: dict[str, Any], training: TrainingConfig) -> N
     state.finished = state.step == training.steps or state.intervals_since >= training.patience
 
 
-def _export(run: Run, tokenizer: Tokenizer, state: State, folder: Path) -> None:
-    """Write the weights of the lowest validation loss."""
+def _best_model(run: Run, state: State, folder: Path) -> GPT | HMM:
+    """The model with the lowest validation loss; refused if its checkpoint is lost."""
+    if state.best_step == state.step:
+        return run.model
     model = make_model(run.config)
-    model.load_state_dict(run.model.state_dict())
-    if state.best_step != state.step:
-        checkpoints.load_weights(folder / "checkpoints", state.best_step, model)
-    save(model, tokenizer, folder / "model")
+    checkpoints.load_weights(folder / "checkpoints", state.best_step, model)
+    return model
+
+
+def _export(run: Run, tokenizer: Tokenizer, state: State, folder: Path) -> None:
+    """Write the model at the end of a run."""
+    try:
+        model = _best_model(run, state, folder)
+    except InputError as error:
+        print(f"nt: {error}; model/ gets the last weights instead", file=sys.stderr)
+        model = run.model
+    files.save(model, tokenizer, folder / "model")
+
+
+def _export_again(run: Run, tokenizer: Tokenizer, state: State, folder: Path) -> None:
+    """Write the model of a finished run, unless it is there and can be read."""
+    try:
+        files.load(folder / "model")
+    except InputError:
+        files.save(_best_model(run, state, folder), tokenizer, folder / "model")

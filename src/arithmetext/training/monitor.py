@@ -80,7 +80,7 @@ def read(path: Path) -> list[dict[str, Any]]:
     for line in text.splitlines():
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             break
         if not isinstance(row, dict) or type(row.get("step")) is not int:
             break

@@ -81,6 +81,13 @@ class Muon(torch.optim.Optimizer):
             torch._foreach_add_(list(matrices), list(turned), alpha=-rate)
 
 
+# What an optimizer keeps for each parameter from the first step on.
+KEPT_BY: dict[type[torch.optim.Optimizer], tuple[str, ...]] = {
+    torch.optim.AdamW: ("step", "exp_avg", "exp_avg_sq"),
+    Muon: ("momentum",),
+}
+
+
 def orthogonal(matrices: Tensor) -> Tensor:
     """The orthogonal matrix near each of [count, rows, columns]; in bfloat16 on cards."""
     x = matrices.bfloat16() if matrices.is_cuda else matrices

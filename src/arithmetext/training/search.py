@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ..errors import InputError
 from .config import Config
+from .devices import world
 from .loop import Diverged, train
 
 SHARE = 20
@@ -30,19 +31,24 @@ def short(config: Config, lr: float) -> Config:
 
 
 def search(
-    config: Config, folder: Path, candidates: Sequence[float], *, resume: bool
+    config: Config, folder: Path, candidates: Sequence[float], *, resume: bool, wait: bool = False
 ) -> tuple[Config, dict[float, float]]:
     """The configuration with the best of the learning rates, and the loss that each came to."""
-    if (folder / "config.json").exists() and not resume:
-        raise InputError(f"{folder} holds a run already: --resume, or another --out")
-    losses = {}
-    for lr in candidates:
-        try:
-            outcome = train(short(config, lr), folder / "search" / str(lr), resume=resume)
-            losses[lr] = outcome.validation_loss
-        except Diverged:
-            losses[lr] = inf
+    with world() as here, here.sole_writers(folder, wait=wait):
+        here.from_first(lambda: _check(folder, resume=resume))
+        losses = {}
+        for lr in candidates:
+            try:
+                outcome = train(short(config, lr), folder / "search" / str(lr), resume=resume)
+                losses[lr] = outcome.validation_loss
+            except Diverged:
+                losses[lr] = inf
     best = min(losses, key=lambda lr: losses[lr])
     if losses[best] == inf:
         raise InputError("training diverges with each of these learning rates: try lower ones")
     return replace(config, training=replace(config.training, lr=best)), losses
+
+
+def _check(folder: Path, *, resume: bool) -> None:
+    if (folder / "config.json").exists() and not resume:
+        raise InputError(f"{folder} holds a run already: --resume, or another --out")

@@ -174,8 +174,8 @@ def shares(config: Config, processes: int) -> tuple[int, int]:
             f" which {processes} processes cannot share evenly"
         )
     most = config.training.device_batch // config.model.context
-    times = next(a for a in range(1, windows + 1) if windows % a == 0 and windows <= a * most)
-    return windows // times, times
+    at_once = next(w for w in range(min(windows, most), 0, -1) if windows % w == 0)
+    return at_once, windows // at_once
 
 
 def chosen_of(length: int) -> int:
