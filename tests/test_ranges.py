@@ -255,9 +255,3 @@ def test_a_cluster_that_is_not_there_is_said_in_one_line(
     assert complaints[0] == f"the Dask cluster at {workless} has no workers"
     assert complaints[1:] == [f"cannot reach a Dask cluster at {each}" for each in unreachable]
     assert capfd.readouterr().err == ""
-
-
-def test_without_dask_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "distributed", None)  # Python's way to say: not installed
-    with pytest.raises(InputError, match=r"pip install 'arithmetext\[cluster\]'"):
-        list(over_ranges(integers, 2, 100, size=10, cluster="tcp://127.0.0.1:8786"))

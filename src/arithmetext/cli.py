@@ -23,6 +23,7 @@ from . import (
 )
 from .cli_options import AsJson, Cluster, Timeout, at_least, parse_range
 from .errors import InputError
+from .extras import what_to_install
 from .integers import parse_integer
 
 app = typer.Typer(
@@ -68,6 +69,10 @@ def main() -> NoReturn:
         _refuse(": ".join(filter(None, [error.filename, error.strerror or str(error)])))
     except MemoryError:
         _refuse("this needs more memory than there is")
+    except ModuleNotFoundError as error:
+        if (extra := what_to_install(error)) is None:
+            raise
+        _refuse(extra)
     except Exception as error:
         # What the parser refuses, a missing or unknown option; and the end after help was printed.
         if hasattr(error, "format_message"):

@@ -2,6 +2,7 @@
 
 import json
 import os
+from importlib import import_module
 from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any
@@ -46,6 +47,8 @@ def train(
     """
     from .training import config, loop, recipes, search
 
+    if tensorboard:
+        import_module("tensorboard")  # a missing one is found before the run's folder is made
     rates = _rates(search_lr)
     wanted = None
     if recipe is not None:

@@ -89,10 +89,7 @@ def _threads(count: int) -> Iterator[_Workers]:
 
 @contextmanager
 def _cluster(address: str) -> Iterator[_Workers]:
-    try:
-        dask: Any = import_module("distributed")
-    except ImportError:
-        raise InputError("--cluster needs the extra: pip install 'arithmetext[cluster]'") from None
+    dask: Any = import_module("distributed")
     for chatty in "distributed.client", "distributed.batched":  # what matters is raised below
         logging.getLogger(chatty).setLevel(logging.CRITICAL)
 

@@ -2,7 +2,6 @@
 
 import json
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +88,5 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def _board(folder: Path, step: int) -> Any:
-    if find_spec("tensorboard") is None:
-        raise InputError("--tensorboard needs the extra: pip install 'arithmetext[tensorboard]'")
     writer = import_module("torch.utils.tensorboard").SummaryWriter
     return writer(folder, purge_step=step + 1)

@@ -1,0 +1,120 @@
+"""The core alone, installed as a user installs it: the wheel, in an environment of its own."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import venv
+from pathlib import Path
+
+import pytest
+
+from arithmetext import cli_train, extras
+
+ROOT = Path(__file__).parents[1]
+# Packages and modules that need more than the core, except for those below.
+LARGER = ("models", "training", "evaluation", "studies", "report", "reproduction")
+SMALL = ("evaluation.alignment", "evaluation.intervals", "evaluation.learning", "evaluation.words")
+
+IMPORT_ALL = """
+import importlib, json, arithmetext
+from pathlib import Path
+missing = {}
+folder = Path(arithmetext.__file__).parent
+for path in sorted(folder.rglob("*.py")):
+    name = ".".join(["arithmetext", *path.relative_to(folder).with_suffix("").parts])
+    if not name.endswith("__main__"):
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            missing[name] = error.name
+        else:
+            missing[name] = ""
+print(json.dumps([arithmetext.__file__, missing]))
+"""
+
+SPELL = """
+import numpy as np
+from arithmetext.text.export import lines
+print(lines(np.array([12], np.uint64)).decode(), end="")
+"""
+
+
+# What commands that need an extra say without it.
+LACKING = {
+    "train ntp-laptop": "PyTorch: pip install 'arithmetext[models]'",
+    "evaluate locator": "PyTorch: pip install 'arithmetext[models]'",
+    "reproduce": "Matplotlib: pip install 'arithmetext[report]'",
+    "report": "Matplotlib: pip install 'arithmetext[report]'",
+    "find 10 --cluster tcp://127.0.0.1:1": "Dask: pip install 'arithmetext[cluster]'",
+}
+
+
+def run(folder: Path, *command: object) -> subprocess.CompletedProcess[str]:
+    """Run a command outside the repository, with no other way to find its packages."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True, cwd=folder, env=clean
+    )
+
+
+def test_the_core_alone(tmp_path: Path) -> None:
+    """One test, since installing takes most of its time."""
+    venv.create(tmp_path, with_pip=False, symlinks=os.name != "nt")
+    programs = tmp_path / ("Scripts" if os.name == "nt" else "bin")
+    python, nt = programs / "python", programs / "nt"
+    options = ["--quiet", "--no-compile", "--retries", "1", "--disable-pip-version-check"]
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", *options, ROOT]
+    answer = run(tmp_path, *pip)
+    if answer.returncode and "connection" in answer.stderr.lower():
+        pytest.skip("no package index can be reached")
+    assert answer.returncode == 0, answer.stderr
+
+    answer = run(tmp_path, python, "-c", IMPORT_ALL)
+    assert answer.returncode == 0, answer.stderr
+    file, missing = json.loads(answer.stdout)
+    assert Path(file).is_relative_to(tmp_path)
+    assert len(missing) > 80
+    for module, lacking in missing.items():
+        name = module.removeprefix("arithmetext.")
+        if name in SMALL or name.partition(".")[0] not in LARGER:
+            assert lacking == "", module
+        else:
+            assert lacking in ("", "torch", "safetensors", "matplotlib"), module
+
+    for arguments, needed in LACKING.items():
+        answer = run(tmp_path, nt, *arguments.split())
+        assert (answer.returncode, answer.stdout) == (2, "")
+        assert answer.stderr == f"nt: this needs {needed}\n"
+
+    assert run(tmp_path, nt, "word", "360").stdout == "1100110010\n"
+    # Kernels compile without scipy, which numba uses where it is there.
+    answer = run(tmp_path, python, "-c", SPELL)
+    assert answer.stdout == "1100\n", answer.stderr
+
+
+def test_extras() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert {re.split(r"\W*[<>=]", each)[0] for each in project["dependencies"]} == {
+        *("numba", "numpy", "python-flint", "rich", "typer")
+    }
+    assert {extra for _, extra in extras.BRINGS.values()} == (
+        set(project["optional-dependencies"]) - {"all", "dev"}
+    )
+    missing = ModuleNotFoundError("No module named 'torch.nn'", name="torch.nn")
+    assert (
+        extras.what_to_install(missing) == "this needs PyTorch: pip install 'arithmetext[models]'"
+    )
+    assert extras.what_to_install(ModuleNotFoundError(name="arithmetext.nothing")) is None
+
+
+def test_without_tensorboard_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboard", None)  # Python's way to say: not installed
+    with pytest.raises(ModuleNotFoundError) as missing:
+        cli_train.train("ntp-laptop", out=tmp_path / "run", tensorboard=True)
+    assert "'arithmetext[tensorboard]'" in extras.what_to_install(missing.value)
+    assert list(tmp_path.iterdir()) == []
