@@ -60,13 +60,13 @@ def test_an_older_file_survives_a_failure_on_the_way(tmp_path: Path, monkeypatch
 
 def start_long_export(folder: Path) -> subprocess.Popen[str]:
     process = subprocess.Popen(
-        [NT, "words", "2", "1e12", "--out", "big.npy"],
+        [NT, "words", "2", "1e9", "--out", "big.npz"],
         cwd=folder,
         stderr=subprocess.PIPE,
         text=True,
     )
     for _ in range(600):
-        if any(part.stat().st_size for part in folder.glob(".big.npy.*")):
+        if any(part.stat().st_size for part in folder.glob(".big.npz.*")):
             return process
         time.sleep(0.1)
     raise TimeoutError("nothing was written in a minute")
@@ -76,7 +76,7 @@ def test_a_killed_run_leaves_no_file_of_that_name(tmp_path: Path) -> None:
     process = start_long_export(tmp_path)
     process.kill()
     process.wait(timeout=60)
-    assert not (tmp_path / "big.npy").exists()
+    assert not (tmp_path / "big.npz").exists()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="processes are interrupted otherwise there")
@@ -84,7 +84,7 @@ def test_an_interrupted_run_leaves_nothing_and_says_so(tmp_path: Path) -> None:
     process = start_long_export(tmp_path)
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 130
-    assert process.stderr.read() == "nt: interrupted\n"
+    assert process.stderr.read().endswith("nt: interrupted\n")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -6,6 +6,8 @@ import re
 import shutil
 import sys
 import traceback
+from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -19,6 +21,7 @@ from . import (
     cli_stats,
     cli_tokenizer,
     cli_train,
+    cost,
     trees,
 )
 from .cli_options import AsJson, Cluster, Timeout, at_least, parse_range
@@ -76,22 +79,44 @@ def main() -> NoReturn:
     except Exception as error:
         # What the parser refuses, a missing or unknown option; and the end after help was printed.
         if hasattr(error, "format_message"):
-            message = error.format_message().replace("Value error, ", "")
-            below = re.search(r"No such option: (-\d\S*)", message)
-            _refuse(f"{below[1]} is negative: integers here begin at 1" if below else message)
+            _refuse(_complaint(error))
         if hasattr(error, "exit_code"):
             sys.exit(error.exit_code)
         raise
 
 
+def _complaint(error: Any) -> str:
+    """Why the parser refuses; for a name that it does not know, the nearest that it does."""
+    message: str = error.format_message().replace("Value error, ", "")
+    unknown = re.match(r"No such (command|option):? '?(-*)([^\s']*)", message)
+    if unknown is None:
+        return message
+    kind, dashes, name = unknown.groups()
+    if dashes == "-" and name[:1].isdigit():
+        return f"-{name} is negative: integers here begin at 1"
+    context = error.ctx
+    options = [each for p in context.command.get_params(context) for each in p.opts]
+    known = {each[2:]: each for each in options if each.startswith("--")}
+    if kind == "command":  # `nt help` and `nt version` mean the options of that name
+        known |= {each: each for each in context.command.list_commands(context)}
+    near = get_close_matches(name, known, n=1, cutoff=0.65)
+    hint = f"did you mean {known[near[0]]}?" if near else f"see {context.command_path} --help"
+    return f"no {kind} {dashes + name!r}: {hint}"
+
+
 def _refuse(message: str) -> NoReturn:
-    _leave(" ".join(message.split()), 2)
+    """Say in one line what is wrong; what it quotes may hold characters that move the cursor."""
+    line = " ".join(message.split())
+    _leave("".join(each if each.isprintable() else "?" for each in line), 2)
 
 
 def _leave(message: str, code: int) -> NoReturn:
-    """End at once: threads at work are not waited for, nor is output that cannot be written."""
-    if message:
-        print(f"nt: {message}", file=sys.stderr, flush=True)
+    """End without waiting for threads at work; what was printed so far is kept if it can be."""
+    for stream, text in (sys.stdout, ""), (sys.stderr, f"nt: {message}\n" if message else ""):
+        # A stream may be closed, its disk full, or its reader gone or interrupted.
+        with suppress(AttributeError, OSError, ValueError, KeyboardInterrupt):
+            stream.write(text)
+            stream.flush()
     os._exit(code)
 
 
@@ -104,7 +129,10 @@ def _version(asked: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which.")
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
     pass
@@ -180,6 +208,7 @@ def words(
     lo, hi = parse_range(start, count)
     sieve.check_range(lo, hi)
     if out is not None:
+        cost.check(cost.export(lo, hi, out.suffix), out.resolve().parent)
         export.export(out, lo, hi)
         return
     for _, piece in sieve.segments(lo, hi):
@@ -204,6 +233,8 @@ def find(
     lo, hi = parse_integer(start), parse_integer(stop) + 1
     if hi <= lo:
         raise InputError(f"nothing to search: --to {stop} is below --from {start}")
+    if cluster is None:
+        cost.check(cost.visit(lo, hi, nanoseconds=1.0))
     found = 0
     for piece in sentences.find(wanted, lo, hi, cluster=cluster, title="searching"):
         found += len(piece)
@@ -260,6 +291,7 @@ def census(
     from .text.census import unigram_entropy
 
     bound = parse_integer(x)
+    cost.check(cost.census(bound))
     counts = count(bound)
     entropy = unigram_entropy(counts)
     if as_json:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from . import cost
 from .cli_options import AsJson, Seed, at_least
 from .errors import InputError
 from .integers import parse_integer, short
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 MOST_WORDS = 10**6  # that `nt generate` makes: hours of work for a GPT on a CPU
+MOST_PROMPTS = 10**6  # accuracies are known to 0.001 by then
 
 Model = Annotated[
     str,
@@ -33,7 +35,8 @@ def evaluate(
         typer.Option(metavar="N", help="Where to measure; may be repeated [1e13]."),
     ] = None,
     prompts: Annotated[
-        int, typer.Option(parser=at_least(8), metavar="K", help="How many to continue.")
+        int,
+        typer.Option(parser=at_least(8, MOST_PROMPTS), metavar="K", help="How many to continue."),
     ] = 128,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -45,6 +48,10 @@ def evaluate(
     Intervals are of 95 %. For each token it generates, the whole window of a
     GPT is read anew: where that is large, take a card.
     """
+    from dataclasses import replace
+
+    from torch import nn
+
     from .evaluation import subjects
     from .evaluation.evaluate import SCORED
     from .evaluation.evaluate import evaluate as measure
@@ -55,6 +62,15 @@ def evaluate(
     subject = subjects.subject(run, places[0])
     for n in places:
         unseen(n, subject.trained)  # refused before anything is measured
+    weights = list(subject.model.parameters()) if isinstance(subject.model, nn.Module) else []
+    needed = cost.evaluation(
+        prompts,
+        subject.context,
+        sum(each.numel() for each in weights),
+        generates=getattr(subject.model, "causal", True),
+        card=any(each.is_cuda for each in weights),
+    )
+    cost.check(replace(needed, seconds=needed.seconds * len(places)))
     report: dict[str, Any] = {
         "run": run,
         "model": subject.kind,

@@ -10,6 +10,7 @@ import typer
 
 from .cli_options import AsJson
 from .errors import InputError
+from .files import read_text
 from .integers import parse_integer, short
 from .trees import unpack
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from .text.locate import Location
 
 SHOWN = 20  # of the places of a window that is too short
+MOST_TEXT = 1 << 20  # bytes of input: 100,000 words, where 64 are enough below 10^13
 
 
 def locate(
@@ -35,7 +37,7 @@ def locate(
     from .text import sentences
     from .text.sieve import words
 
-    text = _read(file)
+    text = read_text(file, MOST_TEXT)
     if not text.split():
         raise InputError("no words: pipe some in, such as nt words 31415926535897 64 | nt locate")
     sentence = sentences.parse_sentence(text)
@@ -96,16 +98,6 @@ def _verdict(found: "Location") -> str:
     if found.complete:
         return f": not in the text below {bound}."
     return f": not found below {bound}; not every place could be ruled out."
-
-
-def _read(file: Path | None) -> str:
-    try:
-        written = sys.stdin.buffer.read() if file is None else file.read_bytes()
-        return written.decode("utf-8-sig")
-    except OSError as error:
-        raise InputError(f"cannot read {file}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{file or 'the input'} is not text of words") from None
 
 
 def _exact(n: int) -> str:

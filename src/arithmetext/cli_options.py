@@ -16,13 +16,15 @@ Cluster = Annotated[
 Timeout = Annotated[float, typer.Option(help="Seconds to try to factor a hard number.")]
 
 
-def at_least(least: int) -> Callable[[str | int], int]:
+def at_least(least: int, most: int | None = None) -> Callable[[str | int], int]:
     """A parser of options that are integers, written as people write them."""
 
     def parse(value: str | int) -> int:
         number = parse_integer(str(value))
         if number < least:
             raise InputError(f"it must be at least {least}, not {value}")
+        if most is not None and number > most:
+            raise InputError(f"it must be at most {most}, not {value}")
         return number
 
     return parse
@@ -35,7 +37,7 @@ def _seed(value: str | int) -> int:
     return seed
 
 
-Seed = Annotated[int, typer.Option(parser=_seed, metavar="K", help="Decides all chance.")]
+Seed = Annotated[int, typer.Option(parser=_seed, metavar="K", help="Random seed.")]
 
 
 def parse_range(start: str, count: str) -> tuple[int, int]:

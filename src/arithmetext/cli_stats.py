@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from . import cost
 from .cli_options import AsJson, Cluster, at_least, parse_range
 from .integers import parse_integer
 
@@ -37,6 +38,8 @@ def divergence(
     from .text.statistics import js_matrix
 
     bound = parse_integer(n)
+    if cluster is None:
+        cost.check(cost.divergence(bound, chunks))
     _, counts = chunk_histograms(bound, chunks, cluster=cluster)
     matrix = js_matrix(counts)
     first, second = sorted(int(k) for k in np.unravel_index(np.argmax(matrix), matrix.shape))
@@ -58,7 +61,9 @@ def ranks(
     from .text.census import census
     from .text.statistics import fit_ranks, rank_frequency
 
-    fits = fit_ranks(rank_frequency(census(parse_integer(x))))
+    bound = parse_integer(x)
+    cost.check(cost.census(bound))
+    fits = fit_ranks(rank_frequency(census(bound)))
     if as_json:
         print(json.dumps(asdict(fits)))
         return
@@ -84,7 +89,10 @@ def entropy(
     """Entropy of blocks of 1, 2, … words, in bits."""
     from .text.order import block_entropies
 
-    rows = block_entropies(*parse_range(start, count), longest, cluster=cluster)
+    lo, hi = parse_range(start, count)
+    if cluster is None:
+        cost.check(cost.blocks(lo, hi, longest))
+    rows = block_entropies(lo, hi, longest, cluster=cluster)
     if as_json:
         print(json.dumps([asdict(row) for row in rows]))
         return
@@ -103,6 +111,7 @@ def compression(start: Start, count: Count, as_json: AsJson = False) -> None:
     from .text.order import compression as compress
 
     lo, hi = parse_range(start, count)
+    cost.check(cost.compression(lo, hi))
     _print_fields(compress(lo, hi - lo), as_json)
 
 
@@ -113,7 +122,9 @@ def reversal(
     words: Annotated[
         int, typer.Option(parser=at_least(2), metavar="K", help="Words in a block.")
     ] = 2,
-    seed: Annotated[int, typer.Option(parser=at_least(0), metavar="K", help="Of the floor.")] = 0,
+    seed: Annotated[
+        int, typer.Option(parser=at_least(0), metavar="K", help="Random seed for the noise floor.")
+    ] = 0,
     cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
@@ -123,7 +134,10 @@ def reversal(
     """
     from .text.order import orientation
 
-    found = orientation(*parse_range(start, count), words, seed=seed, cluster=cluster)
+    lo, hi = parse_range(start, count)
+    if cluster is None:
+        cost.check(cost.blocks(lo, hi, words))
+    found = orientation(lo, hi, words, seed=seed, cluster=cluster)
     if as_json:
         print(json.dumps(asdict(found)))
         return

@@ -4,10 +4,12 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from string import whitespace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from . import cost
 from .cli_options import AsJson, at_least
 from .errors import InputError
 from .integers import parse_integer
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from .text.sieve import Words
 
 CONTEXT = 1024  # the paper's L: how many tokens a model reads
+LINES = 8192  # of training text
+SHOWN = 10_000  # integers in a picture at the most
+BLOCK = 1 << 20  # characters of input that are read at once
 
 app = typer.Typer(
     help="Train, use and look at tokenizers: byte-pair encoding, or one token a word.",
@@ -44,7 +49,8 @@ def train(
         typer.Option(parser=at_least(1), metavar="K", help="Lines of 128 words for BPE [8192]."),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(parser=at_least(0), metavar="K", help="Of that sample [0].")
+        int | None,
+        typer.Option(parser=at_least(0), metavar="K", help="Random seed of that sample [0]."),
     ] = None,
 ) -> None:
     """Train a tokenizer on the paper's training ranges and write it.
@@ -57,10 +63,12 @@ def train(
         raise InputError("--words counts exactly and takes no sample: leave out --lines and --seed")
     if not out.absolute().parent.is_dir():
         raise InputError(f"cannot write {out}: there is no folder {out.parent}")
+    if not words:
+        cost.check(cost.tokenizer(size, lines or LINES))
     tokenizer = (
         WordTokens.commonest(size)
         if words
-        else BPE.train(size, lines=8192 if lines is None else lines, seed=seed or 0)
+        else BPE.train(size, lines=lines or LINES, seed=seed or 0)
     )
     if out.suffix == ".json":
         tokenizer.save(out)
@@ -114,6 +122,8 @@ def decode(file: TokenizerFile) -> None:
         text = unfinished + tokenizer.text(ids)
         decoded = read(text, inside=False)
         unfinished = decoded.tail
+        if len(unfinished) > BLOCK:
+            raise InputError(f"these ids are not a text: {BLOCK} characters without a space")
         words += len(decoded.words)
         malformed += len(decoded.malformed)
         sys.stdout.write(text[: len(text) - len(unfinished)].replace(" ", "\n"))
@@ -129,9 +139,11 @@ def _blocks() -> Iterator[str]:
         raise InputError("standard input is closed")
     sys.stdin.reconfigure(errors="replace")  # type: ignore[union-attr]
     rest = ""
-    while piece := sys.stdin.read(1 << 20):
-        place = max(piece.rfind(" "), piece.rfind("\n"))
+    while piece := sys.stdin.read(BLOCK):
+        place = max(map(piece.rfind, whitespace))
         if place < 0:
+            if len(rest) + len(piece) >= BLOCK:  # endless, or not text at all
+                raise InputError(f"the input has {BLOCK} characters without a space or line end")
             rest += piece
             continue
         yield rest + piece[:place]
@@ -144,7 +156,7 @@ def show(
     file: TokenizerFile,
     at: Annotated[str, typer.Option(metavar="N", help="The integers to show begin here.")] = "2",
     count: Annotated[
-        int, typer.Option(parser=at_least(1), metavar="K", help="How many integers to show.")
+        int, typer.Option(parser=at_least(1, SHOWN), metavar="K", help="How many integers to show.")
     ] = 30,
     svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a picture.")] = None,
     as_json: AsJson = False,

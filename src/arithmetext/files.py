@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from .errors import InputError
@@ -164,6 +164,27 @@ def make_folder(path: Path) -> None:
         raise InputError(f"cannot make the folder {path}: {error.strerror}") from None
     for folder in missing:
         sync(folder.parent)
+
+
+def read_text(path: Path | None, most: int) -> str:
+    """The text of a file, or of standard input; refused if it has more than `most` bytes.
+
+    No more than that is read: a file may be endless, or larger than the memory.
+    """
+    name = "standard input" if path is None else str(path)
+    if path is None and sys.stdin is None:
+        raise InputError("standard input is closed")
+    try:
+        with nullcontext(sys.stdin.buffer) if path is None else path.open("rb") as file:
+            written = file.read(most + 1)
+    except OSError as error:
+        raise InputError(f"cannot read {name}: {error.strerror}") from None
+    if len(written) > most:
+        raise InputError(f"{name} is too long: at most {most} bytes are read")
+    try:
+        return written.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(f"{name} is not text") from None
 
 
 def write_whole(path: Path, text: str) -> None:

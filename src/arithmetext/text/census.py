@@ -63,12 +63,12 @@ def census(x: int, *, threads: int | None = None) -> dict[int, int]:
     >>> census(12)
     {2: 5, 12: 3, 10: 2, 50: 1}
     """
-    if not 2 <= x <= LARGEST:
-        raise InputError(f"the census is of 2..x with x from 2 to 10^18, not {x}")
+    check_bound(x)
     threads = threads or os.cpu_count() or 1
     # Never waited for: after an interrupt the caller goes on, and the threads find nothing to do.
     pool = ThreadPoolExecutor(threads)
-    cells, large, primes = pool.submit(_tabulate, x).result()
+    with progress("counting primes", 1):  # by one kernel: the bar only says what is being done
+        cells, large, primes = pool.submit(_tabulate, x).result()
     inverses = 1 / primes
     # On the way down, the stack holds the children of at most _MOST_PRIMES nodes, none of which has
     # more than the root: the p^e with p^(e+2) ≤ x.
@@ -103,6 +103,12 @@ def census(x: int, *, threads: int | None = None) -> dict[int, int]:
         for slot in np.flatnonzero(words):
             merged[int(words[slot])] += int(counts[slot])
     return dict(sorted(merged.items(), key=lambda item: (-item[1], item[0])))
+
+
+def check_bound(x: int) -> None:
+    """Refuse a census that cannot be made."""
+    if not 2 <= x <= LARGEST:
+        raise InputError(f"the census is of 2..x with x from 2 to 10^18, not {x}")
 
 
 def unigram_entropy(counts: Mapping[int, int]) -> float:

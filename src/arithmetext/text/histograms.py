@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..compiled import kernel
+from ..cost import check_memory
 from ..errors import InputError
 from .dictionary import dictionary_size
 from .ranges import over_ranges, spans
@@ -58,11 +59,7 @@ def chunk_histograms(
     Chunk k is (k n/chunks, (k+1) n/chunks]; the first begins at 2. Rows of the matrix are chunks,
     columns words, the most frequent of the whole text first.
     """
-    check_range(2, n + 1)
-    if chunks < 1 or n % chunks or n // chunks < 2:
-        raise InputError(f"2..{n} cannot be cut into {chunks} equal chunks of at least 2 integers")
-    if chunks > MOST_CHUNKS:
-        raise InputError(f"{chunks} chunks are too many to compare: at most {MOST_CHUNKS}")
+    check_chunks(n, chunks)
     size = n // chunks
     most = dictionary_size(n)
     tables = [Table(most) for _ in range(chunks)]
@@ -83,6 +80,15 @@ def chunk_histograms(
         whole.add(*table.items())
     words = np.array(list(_by_frequency(*whole.items())), np.uint64)
     return words, np.stack([table[words] for table in tables])
+
+
+def check_chunks(n: int, chunks: int) -> None:
+    """Refuse to cut 2..n into chunks that are unequal, too small or too many."""
+    check_range(2, n + 1)
+    if chunks < 1 or n % chunks or n // chunks < 2:
+        raise InputError(f"2..{n} cannot be cut into {chunks} equal chunks of at least 2 integers")
+    if chunks > MOST_CHUNKS:
+        raise InputError(f"{chunks} chunks are too many to compare: at most {MOST_CHUNKS}")
 
 
 def _count_parts(most: int, chunk: int, lo: int, hi: int) -> list[tuple[int, Words, Counts]]:
@@ -115,6 +121,7 @@ class Table:
 
     def _new(self, room: int) -> None:
         bits = (2 * room).bit_length()
+        check_memory(16 << bits)
         self.shift = _U(64 - bits)
         self.keys, self.values = np.zeros(1 << bits, np.uint64), np.zeros(1 << bits, np.int64)
 

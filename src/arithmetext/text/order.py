@@ -24,6 +24,7 @@ LONGEST = 10**8
 
 _TOSSES = 20  # of a coin for every block, to know the floor and its spread
 _XZ = 9 | lzma.PRESET_EXTREME
+_STEP = 1 << 14  # words compressed between two steps of the progress bar
 
 _U = np.uint64
 
@@ -192,7 +193,7 @@ def compression(
     check_length(lo, lo + count)
     words = _vocabulary(lo, lo + count, 1, threads, cluster)
     ranks = _text(words, lo, lo + count, threads, cluster)
-    pieces = [ranks[a:b] for a, b in spans(0, count, CACHED)]
+    pieces = [ranks[a:b] for a, b in spans(0, count, _STEP)]
     written = [lines(words[piece - 1]).replace(b"\n", b" ") for piece in pieces]
     written[-1] = written[-1][:-1]  # a space between words, none after the last
     with progress("compressing", 4 * len(pieces)) as advance:

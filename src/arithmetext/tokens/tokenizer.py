@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from ..files import make_folder, write_whole
+from ..files import make_folder, read_text, write_whole
 from ..text.census import census
 from ..text.histograms import Table, ranks_of
 from ..text.ranges import over_ranges
@@ -39,6 +39,8 @@ from .training import FIRST, LINE, Merge, check_size, replay, sample_lines, trai
 MASK = "[MASK]"
 # The paper trains on the text of 2..10^11.
 TRAINED_TO = 10**11
+
+MOST_TEXT = 1 << 26  # bytes of a tokenizer.json: 65,535 tokens of 100 characters take 30 MB
 
 _RECORD = "arithmetext"
 _PIECE = 1 << 18  # words encoded at once
@@ -281,10 +283,9 @@ def load(path: Path) -> Tokenizer:
     The tokenizer is built from the tokens and merges alone, and what it would write is compared
     with what was read: no setting that changes the ids goes unnoticed.
     """
+    text = read_text(Path(path), MOST_TEXT)
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from None
+        content = json.loads(text)
     except (ValueError, RecursionError):
         raise InputError(f"{path} is not a tokenizer.json: it is not JSON") from None
     try:

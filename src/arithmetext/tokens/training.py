@@ -47,8 +47,7 @@ def sample_lines(ranges: Sequence[Range], lines: int, seed: int) -> Words:
     ends = np.cumsum(room)
     if lines < 1 or not room.any():
         raise InputError(f"no training text: {lines} lines of {LINE} words from {list(ranges)}")
-    if lines > MOST_LINES:
-        raise InputError(f"{lines} lines are too many to keep in memory: at most {MOST_LINES}")
+    check_lines(lines)
     places = np.random.default_rng(seed).integers(ends[-1], size=lines)
     which = np.searchsorted(ends, places, side="right")
     begins = places + (np.array([lo for lo, _ in ranges]) - ends + room)[which]
@@ -104,6 +103,12 @@ def train_bpe(lines: Sequence[str], size: int) -> list[Merge]:
             f" {FIRST + len(merges)} tokens, not {size}: it needs more lines"
         )
     return merges
+
+
+def check_lines(lines: int) -> None:
+    """Refuse more training text than fits into memory."""
+    if lines > MOST_LINES:
+        raise InputError(f"{lines} lines are too many to keep in memory: at most {MOST_LINES}")
 
 
 def check_size(size: int) -> None:

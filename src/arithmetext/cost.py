@@ -1,0 +1,188 @@
+"""What a command will take: said before it starts if that is long, refused if it cannot be done.
+
+The times are estimates for a core of 2023, good to a factor of two or three. They come from the
+measurements that stand beside them; docs/sieve.md explains those of the sieve.
+"""
+
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from math import inf, isqrt, log
+from pathlib import Path
+
+from .errors import InputError
+
+LONG = 10.0  # seconds; longer work is announced
+LARGE = 1e9  # bytes of memory or disk; more is announced
+ENDLESS = 365 * 86400.0  # seconds; longer work is refused
+
+# By suffix: nanoseconds and bytes for one word in a file.
+_FILES = {".txt": (50, 9), ".npy": (9, 8), ".npz": (290, 1)}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of time, and bytes of memory and of disk."""
+
+    seconds: float = 0.0
+    memory: float = 0.0
+    disk: float = 0.0
+
+
+def check(cost: Cost, folder: Path | None = None) -> None:
+    """Announce long work on standard error; refuse what this machine cannot do.
+
+    `folder`: where files are written.
+    """
+    check_memory(cost.memory)
+    if folder is not None and folder.is_dir():
+        free = shutil.disk_usage(folder).free
+        if cost.disk > free:
+            raise InputError(
+                f"this needs about {_size(cost.disk)} on disk, and {_size(free)} are free"
+            )
+    if cost.seconds > ENDLESS:
+        raise InputError(f"this would take about {_time(cost.seconds)}: ask for less")
+    if cost.seconds > LONG or max(cost.memory, cost.disk) > LARGE:
+        parts = [
+            _time(cost.seconds),
+            f"{_size(cost.memory)} of memory" if cost.memory > LARGE else "",
+            f"{_size(cost.disk)} on disk" if cost.disk > LARGE else "",
+        ]
+        print(f"This will take about {', '.join(filter(None, parts))}.", file=sys.stderr)
+
+
+def check_memory(size: float) -> None:
+    """Refuse what needs more memory than this machine has, before it is asked for."""
+    if size > (has := _memory()):
+        raise InputError(
+            f"this needs about {_size(size)} of memory, and this machine has {_size(has)}"
+        )
+
+
+def visit(lo: int, hi: int, *, nanoseconds: float = 0.0) -> Cost:
+    """Make the words of lo ≤ n < hi on all cores and spend so many nanoseconds on each.
+
+    A word takes 1.5 ns. In each segment every prime up to √hi takes another 2.5 ns. Measured: 580
+    million words a second at 10^10, 168 million at 10^15, 20 million at 10^18.
+    """
+    from .text.sieve import check_range, segment_size
+
+    check_range(lo, hi)
+    root = isqrt(hi) + 2
+    sieving = 1.5 + 2.5 * root / log(root) / segment_size(hi)
+    return Cost((hi - lo) * (sieving + nanoseconds) * 1e-9 / _cores())
+
+
+def export(lo: int, hi: int, suffix: str) -> Cost:
+    """Write words to a file: one core writes while the others sieve."""
+    nanoseconds, size = _FILES.get(suffix, (0, 0))
+    seconds = max(visit(lo, hi).seconds, (hi - lo) * nanoseconds * 1e-9)
+    return Cost(seconds, disk=(hi - lo) * size) if size else Cost()  # another suffix is refused
+
+
+def census(x: int) -> Cost:
+    """Count all words up to x.
+
+    Measured on one core: 3 s at 10^13, 21 s at 10^14, 122 s and 290 MB at 10^15. Cores share two
+    thirds of the time; the memory is for a sieve up to 32 √x.
+    """
+    from .text.census import check_bound
+
+    check_bound(x)
+    seconds = 122 * (x / 1e15) ** 0.77
+    return Cost(seconds * (1 + 2 / _cores()) / 3, memory=9.2 * isqrt(x))
+
+
+def divergence(n: int, chunks: int) -> Cost:
+    """Count the words of each chunk and compare every two chunks.
+
+    Measured: 1.5 ns to count a word, 3.2 ns to compare how often two chunks have a word.
+    """
+    from .text.dictionary import dictionary_size
+    from .text.histograms import check_chunks
+
+    check_chunks(n, chunks)
+    words = dictionary_size(n)
+    comparing = chunks**2 / 2 * words * 3.2e-9
+    tables, matrix = 64 * chunks * words, 8 * chunks**2
+    return Cost(visit(2, n, nanoseconds=1.5).seconds + comparing, memory=tables + matrix)
+
+
+def blocks(lo: int, hi: int, longest: int) -> Cost:
+    """Count the blocks of 1 to `longest` words; every further word doubles the time.
+
+    Measured at 10^15: 45 ns an integer for blocks up to 3 words, 80 up to 4, 580 up to 6. Blocks
+    of 8 words are refused wherever there are more than 255 words.
+    """
+    return visit(lo, hi, nanoseconds=8.0 * 2 ** min(longest, 8))
+
+
+def compression(lo: int, hi: int) -> Cost:
+    """Compress the text: 15 µs a word, nearly all for xz, which needs 700 MB."""
+    from .text.order import check_length
+
+    check_length(lo, hi)
+    return Cost(visit(lo, hi).seconds + 15e-6 * (hi - lo), memory=7e8 + 20 * (hi - lo))
+
+
+def tokenizer(size: int, lines: int) -> Cost:
+    """Train byte-pair encoding: 23 s for 16,384 tokens from 8,192 lines, 8 kB of memory a line."""
+    from .tokens.training import check_lines, check_size
+
+    check_size(size)
+    check_lines(lines)
+    return Cost(lines * (1.5e-4 + 2e-7 * size), memory=8e3 * lines)
+
+
+def evaluation(prompts: int, context: int, parameters: int, *, generates: bool, card: bool) -> Cost:
+    """Measure a model in one window of the text.
+
+    For each token it generates a GPT reads its whole context, and it generates as many as it reads;
+    the other measurements read about 200 contexts for each prompt. A model of masked text reads 9.
+    A core does some 5e10 operations a second, a card 4e14. A model without parameters takes some
+    2 s for each prompt.
+    """
+    operations = 2 * parameters * context * (context + 200 if generates else 9)
+    speed = 4e14 if card else 5e10 * _cores()
+    seconds = operations / speed if parameters else 2.0
+    return Cost(prompts * seconds, memory=48 * prompts * context)
+
+
+def _cores() -> int:
+    return os.cpu_count() or 1
+
+
+def _memory() -> float:
+    """How many bytes of memory this machine has; infinite where the system does not say."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, ValueError, OSError):  # Windows has no sysconf
+        return inf
+
+
+def _time(seconds: float) -> str:
+    """Seconds as people say them.
+
+    >>> _time(75), _time(7200), _time(3.5e9)
+    ('75 s', '2 h', '110 years')
+    """
+    for unit, name in ((365 * 86400, "years"), (86400, "days"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * unit:
+            return f"{_digits(seconds / unit)} {name}"
+    return f"{_digits(seconds)} s"
+
+
+def _size(size: float) -> str:
+    """Bytes as people say them.
+
+    >>> _size(9.2e9), _size(8e18)
+    ('9.2 GB', '8e9 GB')
+    """
+    return f"{_digits(size / 1e9)} GB"
+
+
+def _digits(number: float) -> str:
+    """A number with two significant digits."""
+    return f"{float(f'{number:.2g}'):g}".replace("e+", "e").replace("e0", "e")
