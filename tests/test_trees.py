@@ -1,13 +1,19 @@
 """One integer: its tree, its word, its packed word, and back."""
 
 import contextlib
+import sys
+from collections.abc import Callable
+from functools import partial
+from types import FrameType
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import arithmetext as nt
-from arithmetext.trees import least_labels
+from arithmetext.drawing import svg_drawing, text_drawing
+from arithmetext.trees import Tree, first_primes, least_labels
 
 FIRST_PACKED = [2, 2, 12, 2, 10, 2, 12, 12, 10, 2, 50]  # n = 2, 3, 4, …
 
@@ -176,3 +182,46 @@ def test_hard_numbers_end_at_the_timeout() -> None:
 
 def test_large_easy_numbers_are_factored_elsewhere() -> None:
     assert nt.factor(2**200 * 3**100, timeout=60) == [(2, 200), (3, 100)]
+
+
+def lines_run(task: Callable[[], object]) -> int:
+    """How many lines of Python a task runs, those of comprehensions for every turn."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, arg: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        task()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+DRAWINGS: dict[str, Callable[[Tree], object]] = {
+    "text": text_drawing,
+    "SVG": lambda tree: svg_drawing([tree]),
+    "forest": lambda tree: svg_drawing([tree, tree]),
+    "measures": lambda tree: (tree.height, tree.leaves, tree.edges, least_labels(tree).formula()),
+}
+
+
+@pytest.mark.parametrize("drawing", DRAWINGS)
+@pytest.mark.parametrize("shape", ["{}", "1{}0", "1" * 20 + "{}" + "0" * 20, "1{0}01{0}01{0}0"])
+def test_drawing_twice_as_many_children_takes_twice_as_long(shape: str, drawing: str) -> None:
+    few, many = (
+        lines_run(partial(DRAWINGS[drawing], nt.tree_of_word(shape.format("10" * children))))
+        for children in (100, 200)
+    )
+    assert many < 2.4 * few
+
+
+def test_first_primes() -> None:
+    assert first_primes(20) == terms(A000040_PRIMES)
+    primes = first_primes(2000)
+    assert primes[-1] == 17389
+    assert primes == [n for n in range(2, 17390) if nt.word(n) == "10"]

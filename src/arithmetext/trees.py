@@ -14,8 +14,10 @@ import json
 import operator
 import subprocess
 import sys
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
+from math import isqrt
 
 from .errors import InputError
 from .integers import MAX_DIGITS
@@ -50,7 +52,7 @@ class Tree:
         """The word read in base 2; 0 for the empty word."""
         return pack(self.word)
 
-    @property
+    @cached_property
     def height(self) -> int:
         """Edges on the longest way from the root to a leaf."""
         return max((1 + child.height for child in self.children), default=0)
@@ -245,7 +247,7 @@ def first_primes(count: int) -> list[int]:
     primes: list[int] = []
     candidate = 2
     while len(primes) < count:
-        if all(candidate % p for p in primes):
+        if all(candidate % p for p in primes[: bisect_right(primes, isqrt(candidate))]):
             primes.append(candidate)
         candidate += 1
     return primes
