@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arithmetext.errors import InputError
-from arithmetext.text.splits import far_window, splits
+from arithmetext.text.splits import FAR_LENGTH, far_window, splits, unseen
 
 
 @given(st.integers(100, 10**15))
@@ -42,3 +42,59 @@ def test_far_windows_lie_beyond_the_text(power: int) -> None:
 def test_a_text_too_short() -> None:
     with pytest.raises(InputError, match="too short"):
         splits(99)
+
+
+BEGIN, END = 5 * 10**6, 10**7  # a range that was trained on
+
+
+@pytest.mark.parametrize(
+    ("at", "window"),
+    [
+        # Directly behind the range, and one integer too early for that.
+        (END, (END, END + FAR_LENGTH + 1)),
+        (END - 1, None),
+        # Ending directly before it; one further, the window before `at` is taken instead.
+        (BEGIN - FAR_LENGTH - 1, (BEGIN - FAR_LENGTH - 1, BEGIN)),
+        (BEGIN - FAR_LENGTH, (BEGIN - 2 * FAR_LENGTH, BEGIN - FAR_LENGTH)),
+        (BEGIN, (BEGIN - FAR_LENGTH, BEGIN)),
+        (BEGIN + 1, None),
+        # The text begins at 2.
+        (2, (2, 2 + FAR_LENGTH + 1)),
+    ],
+)
+def test_a_window_next_to_what_was_trained_on(at: int, window: tuple[int, int] | None) -> None:
+    trained = [(BEGIN, END)]
+    if window is None:
+        with pytest.raises(InputError, match="were trained on"):
+            unseen(at, trained)
+    else:
+        assert unseen(at, trained) == window
+
+
+@pytest.mark.parametrize("gap", [FAR_LENGTH - 1, FAR_LENGTH, FAR_LENGTH + 1])
+def test_a_window_between_two_ranges_shares_no_integer_with_them(gap: int) -> None:
+    trained = [(2, BEGIN), (BEGIN + gap, 10**8)]
+    for at in (BEGIN, BEGIN + gap):
+        fits = gap >= FAR_LENGTH + (at == BEGIN)
+        if not fits:
+            with pytest.raises(InputError, match="were trained on"):
+                unseen(at, trained)
+        else:
+            lo, hi = unseen(at, trained)
+            assert BEGIN <= lo < hi <= BEGIN + gap
+
+
+@given(
+    at=st.integers(2, 6 * 10**6),
+    borders=st.lists(st.integers(2, 10**7), min_size=2, max_size=8, unique=True).map(sorted),
+)
+def test_no_integer_of_a_window_was_trained_on(at: int, borders: list[int]) -> None:
+    trained = list(zip(borders[::2], borders[1::2], strict=False))
+    after = range(at, at + FAR_LENGTH + 1)
+    try:
+        lo, hi = unseen(at, trained)
+    except InputError:
+        assert any(begin in after or at in range(begin, end) for begin, end in trained)
+    else:
+        assert lo >= 2 and hi - lo >= FAR_LENGTH and at in (lo, hi)
+        assert not any(begin in range(lo, hi) or lo in range(begin, end) for begin, end in trained)
