@@ -14,6 +14,10 @@ from typing import NamedTuple, NoReturn
 import pytest
 from hypothesis import settings
 
+from arithmetext.files import cache_folder
+
+# Compiled kernels are kept from one run of the tests to the next: compiling them takes minutes.
+os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_folder() / "kernels"))
 # Tests make their own encoder tables and models, and leave those of the user alone. The processes
 # that run tests side by side share the folder that the first one made.
 if "PYTEST_XDIST_WORKER" not in os.environ:

@@ -3,11 +3,13 @@
 import errno
 import os
 import socket
+import stat
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from functools import cache
 from pathlib import Path
 
 from .errors import InputError
@@ -67,8 +69,37 @@ def _sync(path: Path, flags: int) -> None:
 
 
 def cache_folder() -> Path:
-    """Where the user keeps what can be made again."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "arithmetext"
+    """Where the user keeps what can be made again.
+
+    If nothing can be written there, as for a user without a home, it is a temporary folder that
+    only this user can write to: what it holds is trusted, and some of it is machine code.
+    """
+    try:
+        caches = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    except RuntimeError:  # nobody knows where this user's home is
+        return _temporary_cache()
+    folder = caches / "arithmetext"
+    return folder if is_writable(folder) else _temporary_cache()
+
+
+@cache
+def _temporary_cache() -> Path:
+    user = os.getuid() if hasattr(os, "getuid") else ""  # Windows has temporary folders by user
+    folder = Path(tempfile.gettempdir()) / f"arithmetext-{user}"
+    with suppress(OSError):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+        ours = user in ("", found.st_uid) and not stat.S_IMODE(found.st_mode) & 0o022
+        if stat.S_ISDIR(found.st_mode) and ours:
+            return folder
+    return Path(tempfile.mkdtemp(prefix="arithmetext-"))
+
+
+def is_writable(folder: Path) -> bool:
+    """Whether files can be written to a folder; it is made if it is not there."""
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+    return os.access(folder, os.W_OK | os.X_OK)
 
 
 @contextmanager

@@ -12,10 +12,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from .. import trees
-from ..compiled import kernel
+from ..compiled import inlined, kernel
 
 # Below this a logarithm does not tell a missing prime from a rounded sum.
 LEAST = 4096
@@ -223,7 +222,7 @@ def _replace_child(word: Any, right: Any, old: Any, child: Any, length: Any) -> 
 
 
 # Inlined, so that p is a constant of each copy and its divisions are multiplications.
-@njit(inline="always")
+@inlined
 def _repair(
     p: Any, power: Any, old: Any, lo: Any, tables: Any, acc: Any, complete: Any, out: Any
 ) -> Any:

@@ -276,17 +276,15 @@ def _encode_letters(letters: Any, tables: Any) -> Any:
 def _cached_tables(vocabulary: list[str], merges: list[tuple[int, int]]) -> Tables:
     """The tables from the user's cache; if they are not there, or damaged, made and put there."""
     key = hashlib.sha256(json.dumps([_VERSION, vocabulary, merges]).encode()).hexdigest()
-    folder = cache_folder()
-    path = folder / f"encoder-{key[:32]}.npz"
+    path = cache_folder() / f"encoder-{key[:32]}.npz"
     try:
         with np.load(path) as arrays:
             return Tables(**arrays)
     except Exception:  # whatever is wrong with it, it can be made again
         tables = _make_tables(vocabulary, merges)
-    with suppress(OSError, InputError):  # where nothing can be written there is no cache
-        folder.mkdir(parents=True, exist_ok=True)
-        with whole_file(path) as draft, draft.open("wb") as file:
-            np.savez(file, **tables._asdict())
+    # If the disk is full there is no cache, which is no failure.
+    with suppress(InputError), whole_file(path) as draft, draft.open("wb") as file:
+        np.savez(file, **tables._asdict())
     return tables
 
 

@@ -1,0 +1,172 @@
+"""Machine code is kept apart by all that it depends on, wherever there is room for it."""
+
+import ast
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import arithmetext
+from arithmetext import compiled, files
+
+PACKAGE = Path(arithmetext.__file__).parent
+KERNELS = PACKAGE / "text" / "kernels.py"
+
+
+@pytest.fixture
+def fresh() -> Iterator[None]:
+    """Forget where caches are, before the test and after it."""
+    remembered = (compiled._folder, compiled._machine, files._temporary_cache)
+    for function in remembered:
+        function.cache_clear()
+    yield
+    for function in remembered:
+        function.cache_clear()
+
+
+def declared(folder: Path) -> ModuleType:
+    """A module with a small kernel, as another process would import it."""
+    path = folder / "small.py"
+    path.write_text(
+        "from arithmetext.compiled import kernel\n@kernel\ndef twice(x): return x + x\n"
+    )
+    spec = importlib.util.spec_from_file_location("small", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_constant_of_another_module_is_never_stale(tmp_path: Path) -> None:
+    shutil.copytree(PACKAGE, tmp_path / "arithmetext", ignore=shutil.ignore_patterns("*.pyc"))
+    text = tmp_path / "arithmetext" / "text"
+    (text / "probe.py").write_text(
+        "from ..compiled import kernel\n"
+        "from .kernels import LEAST\n"
+        "@kernel\n"
+        "def least(): return LEAST\n"
+    )
+
+    def least() -> int:
+        code = "from arithmetext.text.probe import least; print(least())"
+        environment = os.environ | {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path)}
+        answer = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment)
+        return int(answer.stdout)
+
+    assert least() == 4096
+    source = (text / "kernels.py").read_text()
+    (text / "kernels.py").write_text(source.replace("LEAST = 4096", "LEAST = 8192"))
+    assert least() == 8192
+
+
+@cache
+def _imports(path: Path) -> set[Path]:
+    """The files that a module imports at its top, by Python's own parser."""
+    found = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = path.parents[node.level - 1].joinpath(*(node.module or "").split("."))
+            for target in (base, *(base / name.name for name in node.names)):
+                found |= {target.with_suffix(".py"), target / "__init__.py"}
+    return {each for each in found if each.is_file()}
+
+
+def test_what_kernels_depend_on() -> None:
+    modules = [path for path in PACKAGE.rglob("*.py") if "\n@kernel\n" in path.read_text()]
+    assert len(modules) > 10
+    for module in modules:
+        files = {module}
+        while more := {each for path in files for each in _imports(path)} - files:
+            files |= more
+        assert compiled.imported(module).keys() == files
+    beam = {path.name for path in compiled.imported(PACKAGE / "text" / "beam.py")}
+    assert {"beam.py", "densities.py", "kernels.py", "trees.py"} <= beam
+    assert "census.py" not in beam
+
+
+def test_other_cpus_use_other_folders(
+    fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = []
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    for name, features in [("", ""), ("generic", ""), ("x86-64-v3", ""), ("x86-64-v3", "+avx2")]:
+        monkeypatch.setenv("NUMBA_CPU_NAME", name)
+        monkeypatch.setenv("NUMBA_CPU_FEATURES", features)
+        compiled._folder.cache_clear()
+        compiled._machine.cache_clear()
+        folders.append(compiled._folder(KERNELS))
+    assert len(set(folders)) == 4
+    assert {folder.parent for folder in folders if folder} == {tmp_path}
+
+
+def test_processes_that_compile_at_once_do_not_share_files(
+    fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    for value in (3, 0.5):
+        twice = declared(tmp_path).twice  # in a process of its own …
+        twice._cache._cache_file._load_index = dict  # … that finds an index without entries
+        assert twice(value) == 2 * value
+    assert len(list(tmp_path.rglob("*.nbc"))) == 2
+
+
+def test_kernels_are_kept_and_found_again(
+    fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    for found in (0, 1):
+        twice = declared(tmp_path).twice
+        assert twice(21) == 42
+        assert sum(twice.stats.cache_hits.values()) == found
+
+
+def test_folders_that_nobody_uses_go(
+    fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    old, recent, other = (tmp_path / name for name in ("0" * 32, "1" * 32, "others"))
+    for folder, days in (old, 40), (recent, 20), (other, 40):
+        folder.mkdir()
+        (folder / "code").touch()
+        os.utime(folder, (time.time() - days * 86400,) * 2)
+    used = compiled._folder(KERNELS)
+    assert used is not None
+    assert sorted(tmp_path.iterdir()) == sorted([recent, other, used])
+
+
+def test_without_a_home_the_cache_is_temporary_and_private(
+    fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("HOME", str(tmp_path / "file" / "home"))
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.delenv("NUMBA_CACHE_DIR")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = files.cache_folder()
+    assert folder.parent == tmp_path
+    assert declared(tmp_path).twice(21) == 42
+    assert list(folder.rglob("*.nbc"))
+    if os.name == "nt":
+        return
+    assert folder.stat().st_mode & 0o777 == 0o700
+    folder.chmod(0o777)  # someone else may have put machine code there
+    files._temporary_cache.cache_clear()
+    assert files.cache_folder() != folder
+
+
+def test_where_nothing_can_be_written_kernels_work(
+    fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
+    assert declared(tmp_path).twice(21) == 42
+    assert not list(tmp_path.rglob("*.nbc"))
