@@ -1,5 +1,7 @@
 """The command line: parse, call, print. `nt --help` lists the commands."""
 
+import atexit
+import gc
 import json
 import os
 import re
@@ -35,6 +37,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # help in boxes would take twice as long to load
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -55,6 +58,11 @@ def main() -> NoReturn:
         _refuse("standard output is closed")
     # A terminal that knows no box characters gets question marks, not a traceback.
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+    # Loading numba makes hundreds of thousands of objects, none of them garbage. By default Python
+    # would look through them again and again, and once more at the end: a quarter of the time that
+    # a short command takes.
+    gc.set_threshold(500_000)
+    atexit.register(gc.freeze)
     try:
         # Not through the parser's own main, which would answer interrupts and pipes its own way.
         command = typer.main.get_command(app)
@@ -187,7 +195,10 @@ def tree(
 
 @app.command()
 def word(numbers: Numbers, timeout: Timeout = 60) -> None:
-    """Print the Dyck word of each integer, one a line (that of 1 is empty)."""
+    """Print the Dyck word of each integer, one a line.
+
+    The word of 1 is empty.
+    """
     # All of them before the first is printed: a mistake in the last one loses nothing.
     for w in [trees.word(parse_integer(n), timeout=timeout) for n in numbers]:
         print(w)
@@ -202,7 +213,7 @@ def words(
         typer.Option(metavar="FILE", help="Write .txt, or packed words as .npy or .npz."),
     ] = None,
 ) -> None:
-    """Print the words of consecutive integers, one a line, or write them to a file."""
+    """Print or write to a file the words of consecutive integers."""
     from .text import export, sieve
 
     lo, hi = parse_range(start, count)
@@ -225,7 +236,7 @@ def find(
     count: Annotated[bool, typer.Option("--count", help="Only say how many there are.")] = False,
     cluster: Cluster = None,
 ) -> None:
-    """Print every n at which a sentence, a run of consecutive words, begins."""
+    """Find every n where a sentence, a run of words, begins."""
     from .text import sentences
     from .text.ranges import spans
 
@@ -254,7 +265,7 @@ def find(
 @app.command()
 def bench(
     subject: Annotated[
-        str, typer.Argument(metavar="SUBJECT", help="sieve, encode, train or hmm")
+        str, typer.Argument(metavar="SUBJECT", help="sieve, encode, train, hmm, generate or start")
     ] = "sieve",
     as_json: AsJson = False,
 ) -> None:
@@ -286,7 +297,10 @@ def census(
     ] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Print every word as JSON.")] = False,
 ) -> None:
-    """Count every word of 2..X exactly, without visiting the integers."""
+    """Count how often each word occurs among 2..X, exactly.
+
+    It does not visit every integer: 1e13 takes seconds.
+    """
     from .text.census import census as count
     from .text.census import unigram_entropy
 
@@ -312,7 +326,7 @@ def dictionary(
     x: Annotated[str, typer.Argument(metavar="X", help="The last integer looked at.")],
     as_json: AsJson = False,
 ) -> None:
-    """Count the different words of 2..X, exactly, for X far beyond any sieve."""
+    """Count the different words of 2..X exactly, even for X = 1e30."""
     from .text.dictionary import dictionary_size
 
     bound = parse_integer(x)
@@ -333,7 +347,7 @@ def reproduce(
         bool, typer.Option("--wait", help="Wait for another process that writes to the folder.")
     ] = False,
 ) -> None:
-    """Make every figure and number of the paper, and one page that shows them."""
+    """Make every figure and number of the paper, and a report."""
     from . import report, studies
     from .files import sole_writer
 

@@ -104,7 +104,7 @@ def generate(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Have a model go on with the text, and show the truth beside it."""
+    """Let a model continue the text, and show the truth beside it."""
     from rich.console import Console
 
     from .evaluation.generation import next_words

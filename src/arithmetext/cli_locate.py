@@ -28,10 +28,11 @@ def locate(
     below: Annotated[str, typer.Option(metavar="N", help="Look no further.")] = "1e15",
     as_json: AsJson = False,
 ) -> None:
-    """Tell which integers a run of words belongs to: print its first n.
+    """Find the integers that a run of words belongs to.
 
-    Words are separated by spaces or lines; * stands for one that is not known. Try
-    `nt words 31415926535897 64 | nt locate`. The exit code is 1 if there is no such place.
+    Prints the first of them. Words are separated by spaces or lines; * stands for one that is not
+    known. Try `nt words 31415926535897 64 | nt locate`. The exit code is 1 if there is no such
+    place.
     """
     from .text import locate as locating
     from .text import sentences

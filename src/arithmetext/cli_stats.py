@@ -11,7 +11,7 @@ from .cli_options import AsJson, Cluster, at_least, parse_range
 from .integers import parse_integer
 
 app = typer.Typer(
-    help="Measure the text: divergence, ranks, entropy, compression, reversal, walks.",
+    help="Measure the text: divergence, ranks, entropy, order, walks.",
     no_args_is_help=True,
 )
 
@@ -28,9 +28,9 @@ def divergence(
     cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
-    """Jensen–Shannon divergence between chunks of the text, in bits.
+    """Jensen–Shannon divergence between chunks of the text.
 
-    Shows the last chunk against all; with --json the whole matrix.
+    In bits. Shows the last chunk against all; with --json the whole matrix.
     """
     import numpy as np
 
@@ -107,7 +107,7 @@ def entropy(
 
 @app.command()
 def compression(start: Start, count: Count, as_json: AsJson = False) -> None:
-    """Bits a word under gzip and xz, of the characters and of word ranks."""
+    """Bits a word under gzip and xz, as characters and as ranks."""
     from .text.order import compression as compress
 
     lo, hi = parse_range(start, count)
@@ -128,7 +128,7 @@ def reversal(
     cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
-    """Is the text oriented? Blocks of words against the same blocks read backwards.
+    """Is the text oriented? Blocks of words, also read backwards.
 
     The floor is what chance makes of as many blocks, each turned round or not by a coin.
     """
@@ -158,7 +158,7 @@ def walk(
     cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
-    """How unevenly one word is spread: variance of its number in windows of every length."""
+    """How unevenly one word is spread, in windows of every length."""
     from .text.walks import walk as measure
 
     found = measure(word, *parse_range(start, count), cluster=cluster)

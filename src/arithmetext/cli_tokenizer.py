@@ -23,7 +23,7 @@ SHOWN = 10_000  # integers in a picture at the most
 BLOCK = 1 << 20  # characters of input that are read at once
 
 app = typer.Typer(
-    help="Train, use and look at tokenizers: byte-pair encoding, or one token a word.",
+    help="Train and use tokenizers: byte-pair encoding or whole words.",
     no_args_is_help=True,
 )
 
@@ -161,11 +161,11 @@ def show(
     svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a picture.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the tokens, how much they hold, and how a stretch of integers is cut into them."""
+    """Show the tokens, how much they hold, and how integers are cut."""
     from .text.sieve import words
+    from .text.splits import TRAINED_TO
     from .tokens import BPE, load
     from .tokens.picture import svg_picture, text_picture
-    from .tokens.tokenizer import TRAINED_TO
 
     tokenizer = load(file)
     first = parse_integer(at)

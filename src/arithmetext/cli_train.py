@@ -79,7 +79,7 @@ def recipes(as_json: AsJson = False) -> None:
     """List the recipes that `nt train` takes."""
     from dataclasses import asdict
 
-    from .models.gpt import GPTConfig
+    from .models.config import GPTConfig
     from .training.recipes import RECIPES
 
     def shape(model: Any) -> str:

@@ -1,21 +1,12 @@
 """Progress for people at a terminal: what, how far, how fast, how long still. Silent elsewhere."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from rich.console import Console
-from rich.filesize import pick_unit_and_suffix
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TaskProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
+if TYPE_CHECKING:
+    from rich.progress import Task
 
 
 class Advance(Protocol):
@@ -31,16 +22,32 @@ def no_progress(amount: int = 1, /) -> None:
 @contextmanager
 def progress(title: str, total: int, unit: str = "") -> Iterator[Advance]:
     """Show a bar on standard error while the block runs, if that is a terminal."""
-    console = Console(stderr=True)
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield no_progress
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        ProgressColumn,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        def render(self, task: "Task") -> Text:
+            return Text(_rate(task.finished_speed or task.speed, unit))
+
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         TaskProgressColumn(),
-        _Rate(unit),
+        Rate(),
         TimeRemainingColumn(compact=True),
-        console=console,
+        console=Console(stderr=True),
         transient=True,
-        disable=not console.is_terminal,
     ) as bars:
         task = bars.add_task(title, total=total)
 
@@ -50,14 +57,11 @@ def progress(title: str, total: int, unit: str = "") -> Iterator[Advance]:
         yield advance
 
 
-class _Rate(ProgressColumn):
-    def __init__(self, unit: str) -> None:
-        super().__init__()
-        self.unit = unit
+def _rate(speed: float | None, unit: str) -> str:
+    """So many a second, in three digits: 12.3 Mwords/s."""
+    from rich.filesize import pick_unit_and_suffix
 
-    def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed
-        if speed is None or not self.unit:
-            return Text("")
-        size, suffix = pick_unit_and_suffix(int(speed), ["", "k", "M", "G"], 1000)
-        return Text(f"{speed / size:.3g} {suffix}{self.unit}/s")
+    if speed is None or not unit:
+        return ""
+    size, suffix = pick_unit_and_suffix(int(speed), ["", "k", "M", "G"], 1000)
+    return f"{speed / size:.3g} {suffix}{unit}/s"

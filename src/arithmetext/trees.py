@@ -16,7 +16,7 @@ import subprocess
 import sys
 from bisect import bisect_right
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from math import isqrt
 
 from .errors import InputError
@@ -112,7 +112,12 @@ def word(n: int, *, timeout: float | None = None) -> str:
     >>> word(12), word(7), word(2**64 * 3)
     ('110010', '10', '1110100010')
     """
-    return tree(n, timeout=timeout).word
+    return "".join(f"1{_word_of_exponent(a)}0" for _, a in factor(n, timeout=timeout))
+
+
+@cache
+def _word_of_exponent(a: int) -> str:
+    return word(a)
 
 
 def packed(n: int, *, timeout: float | None = None) -> int:
@@ -121,7 +126,7 @@ def packed(n: int, *, timeout: float | None = None) -> int:
     >>> packed(12) == 0b110010
     True
     """
-    return tree(n, timeout=timeout).packed
+    return pack(word(n, timeout=timeout))
 
 
 def pack(word: str) -> int:

@@ -15,9 +15,8 @@ from ..models.language import LanguageModel
 from ..models.locator import FARTHEST, Locator
 from ..models.ngram import NGram
 from ..models.oracle import Oracle
-from ..text.splits import Range, splits
+from ..text.splits import TRAINED_TO, Range, splits
 from ..tokens import BPE, Tokenizer, WordTokens
-from ..tokens.tokenizer import TRAINED_TO
 from ..training.config import Config
 
 CONTEXT = 1024  # the paper's L, for models that have no own

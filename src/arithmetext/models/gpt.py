@@ -19,35 +19,21 @@ a forward hook that returns a tensor replaces it.
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from fnmatch import fnmatch
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import InputError
+from .config import HEAD as HEAD
+from .config import GPTConfig as GPTConfig
 
 if TYPE_CHECKING:
     from .window import Kept, Past, Window
 
-HEAD = 64  # the width of a head
 TURNS = 10_000.0  # pairs of a head turn by 1 to nearly 1/10,000 of a radian a position
-
-
-@dataclass(frozen=True, kw_only=True)
-class GPTConfig:
-    """The shape of a model; ρ in the paper stands for 12ρ layers of 12ρ heads."""
-
-    layers: int = 12
-    heads: int = 12
-    context: int = 1024  # L, the most tokens it reads
-    positions: Literal["learned", "rotary"] = "learned"
-
-    @property
-    def width(self) -> int:
-        return self.heads * HEAD
 
 
 class Hook(nn.Identity):

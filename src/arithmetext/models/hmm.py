@@ -15,27 +15,18 @@ for the moves. Of each step it needs the states alone, where autograd would keep
 them, and makes two calls.
 """
 
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from ..errors import InputError
+from .config import HMMConfig as HMMConfig
 
 # States can be left out of account below 1e-38, the least that float32 holds. What is lost with one
 # is its share times what it may be worth later, 1 / LEAST, against another that has LEAST: 1e-8.
 LEAST = 1e-15
-
-
-@dataclass(frozen=True, kw_only=True)
-class HMMConfig:
-    """The paper has two states a token, and learns to predict a token from the one before."""
-
-    states: int = 512  # H
-    context: int = 1024  # tokens of a window in training; it reads any number
-    conditioned: Literal["token", "sequence"] = "token"  # what the loss predicts a token from
 
 
 class Probabilities(NamedTuple):

@@ -18,9 +18,8 @@ from ..models.ngram import NGram
 from ..models.oracle import Oracle
 from ..reproduction import hmm, model, ntp
 from ..text.residues import curve, kept_primes
-from ..text.splits import splits, unseen
+from ..text.splits import TRAINED_TO, splits, unseen
 from ..tokens import Tokenizer, WordTokens
-from ..tokens.tokenizer import TRAINED_TO
 from . import Verdict
 
 TITLE = "How much of arithmetic models know"

@@ -8,9 +8,10 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compiled import kernel
+from ..compiled import few, kernel
 from ..errors import InputError
 from ..files import whole_file
+from ..trees import unpack
 from .sieve import Words, check_range, segments
 
 SUFFIXES = (".txt", ".npy", ".npz")
@@ -18,6 +19,8 @@ SUFFIXES = (".txt", ".npy", ".npz")
 
 def lines(words: Words) -> bytes:
     """The words as ASCII digits, one a line; 0 is the empty word."""
+    if few(len(words)):
+        return "".join(f"{unpack(word)}\n" for word in words.tolist()).encode()
     text = np.empty(_length(words), np.uint8)
     _spell(words, text)
     return text.tobytes()

@@ -4,12 +4,9 @@ What is asked of the whole text is asked of its pieces, and the answers are put 
 pieces are done in parallel and come back in order, so that the caller reduces with a plain loop.
 """
 
-import asyncio
-import logging
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
 from importlib import import_module
@@ -18,6 +15,8 @@ from typing import Any, TypeVar
 
 from ..errors import InputError
 from ..progress import progress
+
+MAX = 2**63  # the text is served up to here; packed words fit 64 bits
 
 T = TypeVar("T")
 
@@ -80,6 +79,8 @@ def _threads(count: int) -> Iterator[_Workers]:
     if count == 1:  # inline: a job not called yet is one that starts when its result is wanted
         yield partial, lambda: 1
         return
+    from concurrent.futures import ThreadPoolExecutor
+
     pool = ThreadPoolExecutor(count)
     try:
         yield lambda job, a, b: pool.submit(job, a, b).result, lambda: 2 * count
@@ -89,6 +90,10 @@ def _threads(count: int) -> Iterator[_Workers]:
 
 @contextmanager
 def _cluster(address: str) -> Iterator[_Workers]:
+    import asyncio
+    import logging
+    from concurrent.futures import CancelledError, ThreadPoolExecutor
+
     dask: Any = import_module("distributed")
     for chatty in "distributed.client", "distributed.batched":  # what matters is raised below
         logging.getLogger(chatty).setLevel(logging.CRITICAL)
@@ -121,6 +126,8 @@ def _cluster(address: str) -> Iterator[_Workers]:
 
 async def _greet(server: Any) -> None:
     """Raise unless a scheduler answers: Client alone waits for ever on a port that is silent."""
+    import asyncio
+
     async with asyncio.timeout(_PATIENCE), server:
         if (await server.identity())["type"] != "Scheduler":
             raise ConnectionError

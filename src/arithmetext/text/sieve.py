@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import trees
+from ..compiled import few
 from ..errors import InputError
 from .kernels import LEAST, longest_segment_end, primes_to, sieve_segment, tables
+from .ranges import MAX as MAX
 from .ranges import over_ranges, spans
 
 Words = NDArray[np.uint64]
-
-MAX = 2**63  # the text is served up to here; packed words fit 64 bits
 
 
 def words(lo: int, hi: int, *, threads: int | None = None) -> Words:
@@ -105,6 +105,9 @@ def _fill(lo: int, hi: int, out: Words) -> None:
     Small words come from a table, and long ranges are cut, so that every segment meets what the
     kernel asks for; docs/sieve.md lists it.
     """
+    if few(hi - lo):
+        out[:] = [trees.packed(n) for n in range(lo, hi)]
+        return
     if lo < LEAST:
         begin = min(hi, LEAST)
         out[: begin - lo] = _small_words()[lo:begin]

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import InputError
-from .sieve import check_range
 
 Range = tuple[int, int]  # half-open: lo ≤ i < hi
 
+TRAINED_TO = 10**11  # the paper trains on the text of 2..10^11
 CHUNKS = 10
 FAR_LENGTH = 10**6
 
@@ -53,6 +53,8 @@ def unseen(at: int, trained: Sequence[Range]) -> Range:
     >>> unseen(10**13, splits(10**11).train) == far_window(13)
     True
     """
+    from .sieve import check_range
+
     for lo, hi in (at, at + FAR_LENGTH + 1), (at - FAR_LENGTH, at):
         if lo >= 2 and not any(lo < end and begin < hi for begin, end in trained):
             check_range(lo, hi)

@@ -30,15 +30,13 @@ from ..text.census import census
 from ..text.histograms import Table, ranks_of
 from ..text.ranges import over_ranges
 from ..text.sieve import Words
-from ..text.splits import Range, splits
+from ..text.splits import TRAINED_TO, Range, splits
 from ..trees import pack, unpack
 from .encoder import Encoder, fits
 from .spelling import ALPHABET, Decoded, Ids, letters, read, spell
 from .training import FIRST, LINE, Merge, check_size, replay, sample_lines, train_bpe
 
 MASK = "[MASK]"
-# The paper trains on the text of 2..10^11.
-TRAINED_TO = 10**11
 
 MOST_TEXT = 1 << 26  # bytes of a tokenizer.json: 65,535 tokens of 100 characters take 30 MB
 

@@ -11,16 +11,16 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from ..errors import InputError
 from ..integers import parse_integer
-from ..models.gpt import GPTConfig
-from ..models.hmm import HMMConfig
-from ..text.sieve import MAX
-from ..text.splits import Splits, splits
-from ..tokens import BPE, Tokenizer, WordTokens
-from ..tokens.tokenizer import TRAINED_TO
+from ..models.config import GPTConfig, HMMConfig
+from ..text.ranges import MAX
+from ..text.splits import TRAINED_TO, Splits, splits
+
+if TYPE_CHECKING:
+    from ..tokens import Tokenizer
 
 T = TypeVar("T")
 Model = type[GPTConfig] | type[HMMConfig]
@@ -33,8 +33,10 @@ class TokensConfig:
     kind: Literal["bpe", "words"] = "bpe"
     size: int = 256
 
-    def tokenizer(self, text: Splits, n: int) -> Tokenizer:
+    def tokenizer(self, text: Splits, n: int) -> "Tokenizer":
         """Train it on the training ranges (BPE) or count the words of 2..n (words)."""
+        from ..tokens import BPE, WordTokens
+
         if self.kind == "words":
             return WordTokens.commonest(self.size, x=n)
         return BPE.train(self.size, ranges=text.train)

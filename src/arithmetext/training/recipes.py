@@ -7,8 +7,7 @@ from itertools import product
 from typing import Literal
 
 from ..errors import InputError
-from ..models.gpt import GPTConfig
-from ..models.hmm import HMMConfig
+from ..models.config import GPTConfig, HMMConfig
 from .config import Config, TokensConfig, TrainingConfig
 
 Task = Literal["ntp", "mlm"]
