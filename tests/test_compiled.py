@@ -170,3 +170,14 @@ def test_where_nothing_can_be_written_kernels_work(
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
     assert declared(tmp_path).twice(21) == 42
     assert not list(tmp_path.rglob("*.nbc"))
+
+
+def test_many_small_windows_load_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "numba", raising=False)
+    monkeypatch.setattr(compiled, "_made_without_kernels", 0)
+    assert compiled.few(5000)
+    assert not compiled.few(5000)
+    assert compiled.few(3192) and not compiled.few(1)
+    monkeypatch.setitem(sys.modules, "numba", compiled._numba())
+    monkeypatch.setattr(compiled, "_made_without_kernels", 0)
+    assert not compiled.few(1)

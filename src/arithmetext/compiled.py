@@ -26,6 +26,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 # FLINT makes so many words in 0.05 s at 1e13 and in 0.16 s next to 2^63, where a few of them take a
 # millisecond each. Loading the kernels takes about 0.35 s.
 _FEW = 1 << 13
+_made_without_kernels = 0  # words, by this process
 
 # The project's imports are relative, and kernels use only what their module imports at its top.
 _IMPORT = re.compile(r"^from (\.+)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
@@ -36,8 +37,15 @@ _loading = RLock()
 
 
 def few(words: int) -> bool:
-    """Whether so many words are done without kernels before numba would have loaded."""
-    return words <= _FEW and "numba" not in sys.modules
+    """Whether FLINT makes these words sooner than the kernels, which have to be loaded first.
+
+    Words that were made without kernels before count too, so many small windows load them as well.
+    """
+    global _made_without_kernels
+    if "numba" in sys.modules or _made_without_kernels + words > _FEW:
+        return False
+    _made_without_kernels += words
+    return True
 
 
 def kernel(function: _Function) -> _Function:
