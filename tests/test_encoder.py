@@ -107,7 +107,11 @@ def test_any_merges(data: st.DataObject) -> None:
     ids = {token: number for number, token in enumerate(vocabulary)}
     pairs = [(vocabulary[a], vocabulary[b]) for a, b in merges]
     reference = Tokenizer(models.BPE(vocab=ids, merges=pairs))
-    ours = Encoder(vocabulary, merges)
+    # Few words with tables of their own: most of the time goes into making these.
+    few = np.array([2, 10, 12, 42, 50, 52, 170, 202, 204, 210])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encoder, "_common_words", lambda: few)
+        ours = Encoder(vocabulary, merges)
     text = data.draw(st.text("01 ", max_size=200))
     assert ours.encode_text(text).tolist() == reference.encode(text).ids
     packed = words(10**6, 10**6 + 100)

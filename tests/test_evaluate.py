@@ -362,7 +362,8 @@ def test_plain_data() -> None:
 # Commands
 
 
-def test_evaluate_command(nt: Any, tmp_path: Path) -> None:
+def test_evaluate_command(nt: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluating, "BETAS", (0.7, 1.0))
     path = folder(tmp_path, "gpt")
     options = ("--prompts", 8, "--seed", 7)
     answer = nt("evaluate", path, "--at", "1e13", "--at", "1e10", *options, "--json")

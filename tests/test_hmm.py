@@ -360,8 +360,8 @@ def test_the_exported_model_has_the_recorded_loss(conditioned: str, tmp_path: Pa
 
 def test_an_hmm_learns_more_than_pairs(tmp_path: Path) -> None:
     """Below the entropy of a token after the one before it, which no table of pairs can be."""
-    sizes = ["model.states=32", "model.context=64", "training.batch=2^11", "tokens.size=64"]
-    steps = ["training.steps=200", "training.validation=2^15"]
+    sizes = ["model.states=32", "model.context=64", "training.batch=2^10", "tokens.size=64"]
+    steps = ["training.steps=100", "training.validation=2^15"]
     config = changed(recipe("hmm-laptop"), [*sizes, *steps])
     outcome = train(config, tmp_path / "run")
     batches = Share(config, load(tmp_path / "run" / "tokenizer.json"), 0, 1).validation

@@ -7,6 +7,7 @@ import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from arithmetext import packed, report, reproduction, sources, studies
 from arithmetext.cli import report as report_command
 from arithmetext.cli import reproduce
 from arithmetext.errors import InputError
+from arithmetext.evaluation import without_attention
 from arithmetext.files import sole_writer
+from arithmetext.tokens import BPE
 from arithmetext.training import kept
 from conftest import Run
 
@@ -28,6 +31,10 @@ _HMM = ["hmm-paper-d64", *_TINY]
 _CONTINUING = {"prompts": 4, "tokens": 64, "forget": 16, "seed": 0}
 # What takes minutes at laptop scale, made to take seconds.
 SMALL: dict[str, dict[str, Any]] = {
+    "decided_sentences": {"searched_to": 10**6},
+    "js_divergence": {"n": 10**7, "chunks": 20, "shown": 10},
+    "orientation": {"counts": [10**4, 10**5, 10**6]},
+    "walks": {"count": 10**6},
     "baselines": {
         "integers": 1 << 16,
         "bounds": [1, 2, 3, 7, 31, 1021],
@@ -53,7 +60,12 @@ SMALL: dict[str, dict[str, Any]] = {
         for part, task in (("trained", "mlm"), ("masked", "mlm"), ("causal", "ntp"))
     },
     "mlm_accuracy": {"model": ["mlm-laptop", "tokens.size=64", *_GPT], "windows": 4},
-    "accuracy_length": {"model": ["ntp-laptop", *_GPT], "continuing": _CONTINUING},
+    "accuracy_length": {
+        "model": ["ntp-laptop", *_GPT],
+        "continuing": _CONTINUING,
+        "bounds": [1, 2, 7, 61],
+        "integers": 1 << 16,
+    },
     "accuracy_beta": {
         "GPT-2": ["ntp-laptop", *_GPT],
         "HMM": _HMM,
@@ -89,6 +101,9 @@ def recipes(value: Any) -> list[list[str]]:
 def test_the_page_holds_every_study_and_runs_them_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(without_attention, "FEWEST", 2**12)
+    monkeypatch.setattr(without_attention, "FOR_EACH_PAIR", 1)
+    monkeypatch.setattr(BPE, "train", cache(partial(BPE.train, lines=1024)))
     for name, changes in SMALL.items():
         study = studies.all_studies()[name]
         small = study.settings("laptop") | changes
@@ -138,7 +153,9 @@ def test_at_the_papers_size_the_models_are_the_papers() -> None:
     assert (config.model.context, config.tokens.kind, config.tokens.size) == (1024, "bpe", 256)
 
 
-def test_reproduce_keeps_what_it_has_done(nt: Run, tmp_path: Path) -> None:
+def test_reproduce_keeps_what_it_has_done(nt: Run, tmp_path: Path, monkeypatch) -> None:
+    decided = studies.all_studies()["decided_sentences"]
+    monkeypatch.setattr(decided, "settings", lambda scale: SMALL["decided_sentences"])
     chosen = ["--only", "dictionary_growth", "--only", "decided_sentences"]
     first = nt("reproduce", *chosen)
     assert first.returncode == 0, first.stderr
