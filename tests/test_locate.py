@@ -2,7 +2,10 @@
 
 import json
 from collections.abc import Callable
+from itertools import accumulate
+from operator import mul
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +20,7 @@ from arithmetext.evaluation.generation import generate
 from arithmetext.models.locator import Locator
 from arithmetext.text import beam
 from arithmetext.text.densities import PER_NAT, density, parted
-from arithmetext.text.locate import BELOW, SMALL, locate, nearest
+from arithmetext.text.locate import BELOW, EFFORTS, SMALL, Near, locate, nearest
 from arithmetext.text.sentences import ANY, forbidden, parse_sentence
 from arithmetext.text.sieve import Words, words
 from arithmetext.tokens import BPE, WordTokens
@@ -69,6 +72,58 @@ def test_the_bound_holds() -> None:
     assert found.places == [] and found.complete
     assert locate(window(10**12, 128), 10**12 + 1).places == [10**12]
     assert locate(window(1000, 64), 1000).places == []
+
+
+def test_a_window_of_millions_of_words() -> None:
+    assert locate(words(2, 9_000_002), 10**7).places == [2]
+
+
+# In turn: inside the stretch that the beam cannot reach, its last place, its first, the last place
+# that the beam can reach, and one from which it reaches its part of the window but not the whole.
+@pytest.mark.parametrize(
+    ("start", "length"), [(32, 96), (1, 64), (255, 256), (256, 256), (300, 400)]
+)
+def test_a_window_that_runs_past_the_end_of_the_sieve(start: int, length: int) -> None:
+    n = 2**63 - start
+    there = [trees.packed(n + i) for i in range(length)]
+    assert locate(there, 2**63).places == [n]
+    near = nearest([*there[:20], 2**20, *there[21:]], 2**63)
+    assert near == Near(n, [20], [there[20]])
+
+
+def test_a_window_whose_known_words_lie_past_the_end_of_the_sieve() -> None:
+    n = 2**63 - 5
+    there = [ANY] * 10 + [trees.packed(n + i) for i in range(10, 60)]
+    assert locate(there, 2**63).places == [n]
+    assert locate(there, n, efforts=EFFORTS[:1]).places == []
+
+
+HOLES = {
+    "at the start": [(0, 256)],
+    "many at the start": [(0, 10**4)],
+    "in the middle": [(40, 300)],
+    "many in the middle": [(10, 10**4)],
+    "at the start and further on": [(0, 300), (310, 330), (340, 341)],
+    "at the end": [(64, 5000)],
+}
+
+
+@pytest.mark.parametrize(
+    ("holes", "n"),
+    [("at the start", n) for n in (2, 3000, SMALL - 5, SMALL + 1, 10**15 - 1)]
+    + [(holes, 10**12) for holes in HOLES],
+)
+def test_the_best_known_words_of_a_window_are_searched_for(holes: str, n: int) -> None:
+    there = window(n, max(320, HOLES[holes][-1][1] + 80))
+    for first, end in HOLES[holes]:
+        there[first:end] = ANY
+    found = locate(there)
+    assert found.places == [n] and not found.too_short
+    wrong = int(np.flatnonzero(there)[-30])
+    altered = there.copy()
+    altered[wrong] = 2**20
+    near = nearest(altered)
+    assert near is not None and (near.place, near.differs) == (n, [wrong])
 
 
 def test_words_that_are_not_known() -> None:
@@ -225,6 +280,68 @@ def test_nothing_possible_is_ruled_out(p: int, power: int) -> None:
         assert locate(there, 900 * start).places == [start]
 
 
+# Beside small primes those that come next to the last one that has a place of its own.
+smooth_integers = st.lists(
+    st.sampled_from([2, 2, 2, 3, 3, 5, 7, 11, 13, 17, 31, 37, 59, 61, 67, 71, 73, 79]), min_size=4
+).map(lambda primes: max(n for n in accumulate(primes, mul) if n < 2**62))
+
+
+@settings(max_examples=100)
+@given(
+    near=smooth_integers | st.integers(8, 61).flatmap(lambda k: st.integers(2**k, 2 ** (k + 1))),
+    before=st.integers(0, 60),
+    length=st.integers(1, 100),
+    below=st.integers(1, 1000),
+    above=st.integers(1, 1000),
+    most=st.sampled_from([0, 1 << 8, 1 << 16]),
+    holes=st.sets(st.integers(0, 99), max_size=5),
+)
+@example(near=2**40, before=3, length=8, below=1, above=1000, most=0, holes=set())
+@example(near=2**30 * 3**5, before=3, length=8, below=1, above=1000, most=0, holes=set())
+@example(near=2**20 * 3**9, before=30, length=64, below=1000, above=1, most=0, holes=set())
+@example(
+    near=67 * 71 * 73 * 79 * 83 * 89, before=3, length=8, below=1, above=9, most=0, holes=set()
+)
+@example(near=2**63 - 1, before=0, length=1, below=9, above=999, most=0, holes=set())
+@example(near=2**63 - 101, before=0, length=100, below=1, above=1, most=0, holes=set())
+def test_true_residues_are_never_ruled_out(
+    near: int, before: int, length: int, below: int, above: int, most: int, holes: set[int]
+) -> None:
+    """A search whose beam is held on the residues of n keeps them to the end, and n with them."""
+    n = max(2, near - before)
+    lo = max(2, n // below)
+    hi = max(n + 1, min(lo * above, 2**63 - length + 1))
+    there = np.array([trees.packed(n + i) for i in range(length)], np.uint64)
+    there[[i for i in holes if i < length - 1]] = ANY
+    floor = np.where(there == ANY, 0, beam.IMPOSSIBLE)
+    score, levels = beam._score, 0
+
+    def score_of_n(*args: Any) -> None:
+        nonlocal levels
+        score(*args)
+        step, scores = args[-2:]
+        true = -n % len(step.valuations)
+        kept = scores[0, true]
+        assert kept > beam.IMPOSSIBLE // 2, f"ruled out by {step.p}"
+        scores[:] = beam.IMPOSSIBLE
+        scores[0, true] = kept
+        levels += 1
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(beam, "_score", score_of_n)
+        found = beam.search(there, floor, lo, hi, width=1, most=most, wrong=0)
+    assert levels >= 4
+    assert n in found.candidates or len(found.candidates) == beam.ROOM
+
+
+def test_searches_that_would_overflow_are_refused() -> None:
+    floor = np.full(300, beam.IMPOSSIBLE)
+    there = window(10**6, 300)
+    for length, lo, hi in (257, 10**6, 10**7), (10, 2**62, 2**63 - 8), (10, 1, 5), (10, 5, 5):
+        with pytest.raises(ValueError, match=f"no search for {length} words"):
+            beam.search(there[:length], floor[:length], lo, hi, width=1, most=1, wrong=0)
+
+
 @pytest.mark.parametrize("n", [29552610, 4782828, 999999826, 2**63 - 200, 2**63 - 201])
 def test_windows_that_were_lost_once(n: int) -> None:
     for below in (10**15 if n < 10**15 else 2**63, min(n + 10**6, 2**63)):
@@ -262,6 +379,14 @@ def test_locate_says_why_not(nt: Run) -> None:
     assert answer.stdout.count("\n") == 20
     answer = nt("locate", "--below", "999999999999990", input=spell(window(999999999999990, 64)))
     assert "below 999999999999990" in answer.stderr
+
+
+def test_locate_compares_words_beyond_the_end_of_the_sieve(nt: Run) -> None:
+    there = [trees.word(2**63 - 32 + i) for i in range(96)]
+    there[50] = "1111000010"
+    answer = nt("locate", "--below", "2^63", input=" ".join(there))
+    assert answer.returncode == 1
+    assert f"it stands at {2**63 - 32}: word 51 is {trees.word(2**63 + 18)} there" in answer.stderr
 
 
 def test_locate_tells_a_wrong_word_from_a_law(nt: Run) -> None:

@@ -36,7 +36,6 @@ def locate(
     """
     from .text import locate as locating
     from .text import sentences
-    from .text.sieve import words
 
     text = read_text(file, MOST_TEXT)
     if not text.split():
@@ -49,10 +48,9 @@ def locate(
     if near is not None and not near.differs:  # found where the first search had given up
         found, near, law = replace(found, places=[near.place]), None, None
     if near is not None:
-        there = words(near.place, near.place + len(sentence))
         differing = [
-            {"word": i + 1, "there": unpack(int(there[i])), "here": unpack(sentence[i])}
-            for i in near.differs
+            {"word": i + 1, "there": unpack(there), "here": unpack(sentence[i])}
+            for i, there in zip(near.differs, near.there, strict=True)
         ]
     if as_json:
         answer = {

@@ -24,19 +24,32 @@ from numpy.typing import NDArray
 from ..compiled import kernel
 from .densities import LAST, PER_NAT, PLACES, density, parted
 from .kernels import primes_to
-from .sieve import Words
+from .sieve import MAX, Words
 
 Integers = NDArray[np.int64]
 Numbers = NDArray[np.uint16]
 
+LONGEST = 256  # words of a window that are searched for
 FILTERS = 16  # primes that most integers fall by
 LARGEST = 1 << 16  # prime that the integers left are tried by
 ROOM = 1 << 12  # candidates; a window that has more is too short
 
-UNIT = 64  # scores and sizes are integers, in 64ths of a nat
+# Scores and sizes are integers, in 64ths of a nat. Why they fit their types, with windows of at
+# most LONGEST words and integers below 2^63:
+# - A size is the sum of at most 15 rounded logarithms, one for each prime of an integer, so it is
+#   off by 7.5 at most: SLACK is more than that, and nothing possible is ruled out. `_account` keeps
+#   the sizes of impossible residues within 16 bits.
+# - Sizes are at most 64 · 63 log 2 + SLACK + 1/2 = 2803, so PLACES are enough for them.
+# - LONGEST times IMPOSSIBLE fits 32 bits. A possible word scores LEAST_POSSIBLE or more from a
+#   table and −2840 or more from the odds of its exponent, and so LONGEST of them together score
+#   more than IMPOSSIBLE / 2.
+# - A word has at most 31 children, so a window has at most 2 (2 + 31 LONGEST) rests: 16 bits.
+UNIT = 64
 FINE = UNIT // PER_NAT
-SLACK = UNIT // 8  # more than all rounding: nothing possible is ruled out
-IMPOSSIBLE = -(1 << 20)
+SLACK = UNIT // 8
+LARGEST_SIZE = np.iinfo(np.uint16).max
+IMPOSSIBLE = -(1 << 22)
+LEAST_POSSIBLE = -64 * UNIT
 RAREST = 1e-12  # no word is taken to be rarer
 
 EMPTY, UNEXPLAINED = 0, 1  # rests: no primes left; no rest of this word
@@ -82,13 +95,16 @@ def search(
 
     When they leave no more than `most` integers, these are tried one by one.
     `floor` is the least score of each word: IMPOSSIBLE, or what a wrong word costs, of which there
-    may be `wrong`. A word whose floor is 0 can be any.
+    may be `wrong`. A word whose floor is 0 can be any. All integers of the windows lie below 2^63.
     """
+    end = hi + len(window) - 1  # n + i < end for the i-th word of a window that stands at n
+    if len(window) > LONGEST or not 2 <= lo < hi or end > MAX:
+        raise ValueError(f"no search for {len(window)} words in {lo}..{hi - 1}")
     known = floor < 0
     words, first, rests = _rests(window, known)
     one = np.zeros(1, np.int64)
     beam = _Beam(one, 1, first[None], np.zeros((1, len(window)), np.uint16), one)
-    top = round(UNIT * log(hi)) + SLACK
+    top = round(UNIT * log(end)) + SLACK
     complete, dropped, rough = True, 0.0, 0.0
 
     def expected(scores: NDArray[np.int32] | Integers, modulus: int) -> float:
@@ -110,7 +126,8 @@ def search(
         rough += log(1 - 1 / p)
         step = _step(p, power)
         scores = np.empty((len(beam.residues), q), np.int32)
-        _score(beam.rest, beam.used, rests, _table(words, level, lo, hi), top, floor, step, scores)
+        table = _table(words, level, lo, hi, end)
+        _score(beam.rest, beam.used, rests, table, top, floor, step, scores)
         flat = scores.ravel()
         kept = np.flatnonzero(flat > IMPOSSIBLE // 2)
         if not len(kept):
@@ -126,7 +143,7 @@ def search(
         ahead = (-phase - beam.residues[parent]) % q * pow(beam.modulus, -1, q) % q
         residues = beam.residues[parent] + beam.modulus * ahead
         beam = _Beam(residues, beam.modulus * q, rest, used, flat[kept].astype(np.int64))
-    candidates = _sift(beam, lo, hi, rests, primes, level - 1, known, wrong)
+    candidates = _sift(beam, lo, hi - lo, rests, primes, level - 1, known, wrong)
     by_chance = dropped + expected(beam.scores, beam.modulus)
     return Search(np.sort(candidates), complete and len(candidates) < ROOM, by_chance)
 
@@ -188,16 +205,17 @@ def _after(rests: Rests, s: int, v: int, power: int) -> tuple[int, int]:
     return after, exponent
 
 
-def _table(words: list[int], level: int, lo: int, hi: int) -> NDArray[np.int32]:
-    """Scores of rests by log(hi / s), s the part of the integer that is accounted for."""
+def _table(words: list[int], level: int, lo: int, hi: int, end: int) -> NDArray[np.int32]:
+    """Scores of rests by log(end / s), s the part of the integer that is accounted for."""
     table = np.full((2, len(words), PLACES), IMPOSSIBLE, np.int32)
     for rest, word in enumerate(words[2:], start=2):
         row = density(word)[level]
-        table[:, rest, row > 0] = UNIT * np.log(row[row > 0])
-    # An integer without a rest is s itself, one of the (hi − lo) / s multiples of s.
+        table[:, rest, row > 0] = np.maximum(UNIT * np.log(row[row > 0]), LEAST_POSSIBLE)
+    # An integer without a rest is s itself, one of the (hi − lo) / s multiples of s. It is at least
+    # lo; the size that is looked up may be too large by 2 · SLACK.
     size = np.arange(PLACES) / PER_NAT
-    table[:, EMPTY] = -UNIT * (size + log(1 - lo / hi))
-    table[0, EMPTY, size > log(hi / lo) + 2 / PER_NAT] = IMPOSSIBLE
+    table[:, EMPTY] = -UNIT * (size + log((hi - lo) / end))
+    table[0, EMPTY, size > log(end / lo) + 2 * SLACK / UNIT] = IMPOSSIBLE
     return table.reshape(-1, PLACES)
 
 
@@ -279,21 +297,23 @@ def _account(rest: Numbers, used: Numbers, rests: Rests, step: _Step, phase: Int
             s = rest[h, i]
             v = step.valuations[(i - phase[h]) % q]
             rest[h, i], exponent = _after(rests, s, v, power)
-            used[h, i] += step.sizes[exponent]
+            used[h, i] = min(used[h, i] + step.sizes[exponent], LARGEST_SIZE)
 
 
 @kernel
 def _sift(
     beam: _Beam,
     lo: int,
-    hi: int,
+    span: int,
     rests: Rests,
     primes: Integers,
     done: int,
     known: NDArray[np.bool_],
     wrong: int,
 ) -> Integers:
-    """The integers with residues of the beam that the primes from number `done` on leave.
+    """The integers of lo ≤ n < lo + span that are left by the beam and the primes after `done`.
+
+    lo + span may be 2^63, which does not fit an int64 and is not computed.
 
     If of a word one prime is left, with exponent 1, and it must be larger than p, then p is one too
     many: its integer is no multiple of p. So each residue makes the phases of the next primes wrong
@@ -312,8 +332,8 @@ def _sift(
                 last = s < rests.vague and rests.primes[s] == 1 and rests.allowed[s, 1]
                 larger = beam.used[h, i] + logs[done + j] < UNIT * np.log(float(lo)) - SLACK
                 mistakes[j, i % primes[done + j]] += last and larger
-        first = lo + (beam.residues[h] - lo) % beam.modulus
-        for n in range(first, hi, beam.modulus):
+        for ahead in range((beam.residues[h] - lo) % beam.modulus, span, beam.modulus):
+            n = lo + ahead
             errors = 0
             for j in range(FILTERS):
                 p = primes[done + j]
@@ -347,9 +367,10 @@ def _survives(
     """Whether the words fit the primes of n, n + 1, … from number `done` on."""
     length = len(rest)
     left = rest.copy()
-    gap = UNIT * np.log(float(n)) - used
+    gap = np.empty(length)
     errors = 0
     for i in range(length):
+        gap[i] = UNIT * np.log(float(n + i)) - used[i]
         errors += left[i] == UNEXPLAINED and known[i]
     for j in range(done, len(primes)):
         p = primes[j]
