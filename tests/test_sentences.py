@@ -1,5 +1,6 @@
 """Sentences found by the sieve, and those that arithmetic decides."""
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -64,6 +65,22 @@ def test_against_a_plain_search(at: int, length: int, holes: int) -> None:
     found = [int(n) for piece in find(tuple(sentence), lo, hi) for n in piece]
     assert found == expected
     assert at in found
+
+
+def test_any_kind_of_integer_is_a_bound() -> None:
+    lo, hi = 2**31 - 300, 2**31 - 1
+    expected = starts("10", lo, hi)
+    assert starts("10", np.int32(lo), np.int32(hi)) == expected
+    assert starts("10", np.uint32(lo), np.uint64(hi)) == expected
+    found = find_runs("square-free", 1, np.int32(lo), np.int32(hi))
+    assert [n for piece in found for n in piece] == [
+        n for n in range(lo, hi) if nt.trees.square_free(nt.word(n))
+    ]
+
+
+def test_a_run_has_words() -> None:
+    with pytest.raises(nt.InputError, match="at least one word, not 0"):
+        list(find_runs("same word", 0, 2, 100))
 
 
 def test_sentences_across_the_border_of_pieces() -> None:

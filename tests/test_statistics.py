@@ -373,3 +373,10 @@ def test_one_line_for_bad_input(ask: Callable[[], object], answer: str) -> None:
     with pytest.raises(InputError, match=re.escape(answer)) as refusal:
         ask()
     assert "\n" not in str(refusal.value)
+
+
+def test_more_words_than_16_bits_can_number_are_refused() -> None:
+    numbers = np.arange(1, 1 + (1 << 16), dtype=np.uint64)
+    assert histograms.ranks_of_piece(numbers[:-1], 2, 5).tolist() == [2, 2, 12]
+    with pytest.raises(InputError, match="65536 different words are too many"):
+        histograms.ranks_of_piece(numbers, 2, 5)

@@ -36,7 +36,7 @@ def count_words(
     >>> count_words(2, 13)
     {2: 5, 12: 3, 10: 2, 50: 1}
     """
-    check_range(lo, hi)
+    lo, hi = check_range(lo, hi)
     table = Table(dictionary_size(hi - 1))
     for keys, counts in over_ranges(
         partial(_count_piece, table.most),
@@ -190,7 +190,9 @@ def ranks_of(words: Words) -> Table:
 
 
 def ranks_of_piece(words: Words, lo: int, hi: int) -> NDArray[np.uint16]:
-    """Which of the words, counted from 1, each integer has."""
+    """Which of the words, counted from 1, each integer has; 0 for none of them."""
+    if len(words) > np.iinfo(np.uint16).max:  # there are more below 10^18, but not in a short range
+        raise InputError(f"{len(words)} different words are too many to number with 16 bits")
     table = ranks_of(words)
     return np.concatenate(
         [table[passing_words(a, b)].astype(np.uint16) for a, b in spans(lo, hi, segment_size(hi))]

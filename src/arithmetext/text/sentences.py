@@ -50,7 +50,7 @@ def find(
     title: str = "",
 ) -> Iterator[NDArray[np.int64]]:
     """Where the sentence begins, in increasing order, piece by piece; it ends below hi."""
-    check_range(lo, hi)
+    lo, hi = check_range(lo, hi)
     last_start = hi - len(sentence) + 1
     if last_start > lo:
         yield from over_ranges(
@@ -99,7 +99,9 @@ def find_runs(
     kind: str, length: int, lo: int, hi: int, *, threads: int | None = None, title: str = ""
 ) -> Iterator[NDArray[np.int64]]:
     """Where `length` consecutive integers below hi are all "square-free" or all the "same word"."""
-    check_range(lo, hi)
+    lo, hi = check_range(lo, hi)
+    if length < 1:
+        raise InputError(f"a run has at least one word, not {length}")
     yield from over_ranges(
         partial(_run_starts, kind=kind, length=length, end=hi),
         lo,

@@ -319,6 +319,9 @@ def _make_tables(vocabulary: list[str], merges: list[tuple[int, int]]) -> Tables
         rows[:, number] = (len(kinds) + kind) * width
         kinds += [(int(state), word) for state in np.unique(kind, return_index=True)[1]]
 
+    if len(kinds) * width > 1 << 32:
+        raise InputError("the tables of this vocabulary would take more than 32 GB")
+
     tables = Tables(moves, lengths, numbers, states.ravel(), rows.ravel(), np.empty(0, np.uint64))
     return tables._replace(back=_back_table(np.array(kinds), width, tables))
 
