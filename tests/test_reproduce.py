@@ -214,7 +214,7 @@ def test_one_process_at_a_time_writes_a_report(tmp_path: Path, capsys) -> None:
             report_command(folder)
         report_command(folder, markdown=True)  # it writes nothing
     assert capsys.readouterr().out.startswith("5 claims: ")
-    assert {path.name for path in folder.iterdir()} == {"data", ".lock"}
+    assert {path.name for path in folder.iterdir()} == {"data"}
     report_command(folder)
     assert (folder / "index.html").exists()
 

@@ -36,7 +36,7 @@ from arithmetext import cli_train
 from arithmetext.errors import InputError
 from arithmetext.evaluation.generation import generate
 from arithmetext.evaluation.subjects import subject
-from arithmetext.files import LOCK, sole_writer
+from arithmetext.files import sole_writer
 from arithmetext.models.gpt import evaluating
 from arithmetext.models.hugging_face import load_pretrained
 from arithmetext.tokens import load
@@ -697,7 +697,6 @@ def test_the_folder_of_a_run(tmp_path: Path, process: Run) -> None:
     out = tmp_path / "run"
     assert Config.load(out / "config.json") == tiny()
     assert {path.name for path in out.iterdir()} == {
-        LOCK,
         "config.json",
         "environment.json",
         "tokenizer.json",

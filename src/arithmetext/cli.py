@@ -95,7 +95,7 @@ def main() -> NoReturn:
 
 def _complaint(error: Any) -> str:
     """Why the parser refuses; for a name that it does not know, the nearest that it does."""
-    message: str = error.format_message().replace("Value error, ", "")
+    message: str = error.format_message()
     unknown = re.match(r"No such (command|option):? '?(-*)([^\s']*)", message)
     if unknown is None:
         return message

@@ -10,7 +10,6 @@ import typer
 
 from . import cost
 from .cli_options import AsJson, Seed, at_least
-from .errors import InputError
 from .integers import parse_integer, short
 from .trees import unpack
 
@@ -96,7 +95,7 @@ def generate(
     run: Model,
     at: Annotated[str, typer.Option(metavar="N", help="The integer to begin with.")] = "1e13",
     words: Annotated[
-        int, typer.Option(parser=at_least(1), metavar="K", help="How many words.")
+        int, typer.Option(parser=at_least(1, MOST_WORDS), metavar="K", help="How many words.")
     ] = 60,
     beta: Annotated[
         float, typer.Option(metavar="B", help="Inverse temperature; inf: the likeliest tokens.")
@@ -115,8 +114,6 @@ def generate(
     from .text.sieve import words as true_words
 
     n = parse_integer(at)
-    if words > MOST_WORDS:
-        raise InputError(f"--words can be {MOST_WORDS} at most, not {words}")
     check_range(n, n + words)
     asked = subject(run, n)
     prompt = before(asked.tokenizer, n, length=asked.context)

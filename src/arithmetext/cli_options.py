@@ -20,24 +20,21 @@ def at_least(least: int, most: int | None = None) -> Callable[[str | int], int]:
     """A parser of options that are integers, written as people write them."""
 
     def parse(value: str | int) -> int:
-        number = parse_integer(str(value))
+        try:
+            number = parse_integer(str(value))
+        except InputError as error:  # a ValueError, whose message the command-line parser drops
+            raise typer.BadParameter(str(error)) from None
         if number < least:
-            raise InputError(f"it must be at least {least}, not {value}")
+            raise typer.BadParameter(f"it must be at least {least}, not {value}")
         if most is not None and number > most:
-            raise InputError(f"it must be at most {most}, not {value}")
+            raise typer.BadParameter(f"it must be at most {most}, not {value}")
         return number
 
     return parse
 
 
-def _seed(value: str | int) -> int:
-    seed = at_least(0)(value)
-    if seed >= 1 << 63:
-        raise InputError(f"a seed is below 2^63, not {value}")
-    return seed
-
-
-Seed = Annotated[int, typer.Option(parser=_seed, metavar="K", help="Random seed.")]
+MOST_SEED = (1 << 63) - 1
+Seed = Annotated[int, typer.Option(parser=at_least(0, MOST_SEED), metavar="K", help="Random seed.")]
 
 
 def parse_range(start: str, count: str) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from . import cost
-from .cli_options import AsJson, Cluster, at_least, parse_range
+from .cli_options import MOST_SEED, AsJson, Cluster, at_least, parse_range
 from .integers import parse_integer
 
 app = typer.Typer(
@@ -123,7 +123,10 @@ def reversal(
         int, typer.Option(parser=at_least(2), metavar="K", help="Words in a block.")
     ] = 2,
     seed: Annotated[
-        int, typer.Option(parser=at_least(0), metavar="K", help="Random seed for the noise floor.")
+        int,
+        typer.Option(
+            parser=at_least(0, MOST_SEED), metavar="K", help="Random seed for the noise floor."
+        ),
     ] = 0,
     cluster: Cluster = None,
     as_json: AsJson = False,

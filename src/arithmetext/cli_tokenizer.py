@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import cost
-from .cli_options import AsJson, at_least
+from .cli_options import MOST_SEED, AsJson, at_least
 from .errors import InputError
 from .integers import parse_integer
 
@@ -50,7 +50,9 @@ def train(
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(parser=at_least(0), metavar="K", help="Random seed of that sample [0]."),
+        typer.Option(
+            parser=at_least(0, MOST_SEED), metavar="K", help="Random seed of that sample [0]."
+        ),
     ] = None,
 ) -> None:
     """Train a tokenizer on the paper's training ranges and write it.
