@@ -177,7 +177,7 @@ def load(path: Path) -> Result | None:
         known = json.loads(path.read_text(encoding="utf-8"))
         made_by = dict(known.get("sources", {}))
         return Result(known["study"], known["settings"], made_by, known["seconds"], known["data"])
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
 

@@ -93,7 +93,7 @@ def _read(path: Path) -> dict[str, Any] | None:
     """A record; None where there is none that can be read."""
     try:
         known = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return known if isinstance(known, dict) and known.keys() >= _PARTS else None
 
