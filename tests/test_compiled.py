@@ -1,7 +1,9 @@
 """Machine code is kept apart by all that it depends on, wherever there is room for it."""
 
 import ast
+import errno
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -113,7 +115,7 @@ def test_processes_that_compile_at_once_do_not_share_files(
 ) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     for value in (3, 0.5):
-        twice = declared(tmp_path).twice  # in a process of its own …
+        twice = declared(tmp_path).twice._declare()  # in a process of its own …
         twice._cache._cache_file._load_index = dict  # … that finds an index without entries
         assert twice(value) == 2 * value
     assert len(list(tmp_path.rglob("*.nbc"))) == 2
@@ -168,8 +170,34 @@ def test_where_nothing_can_be_written_kernels_work(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
+    monkeypatch.setattr(files, "cache_folder", lambda: tmp_path / "file")
     assert declared(tmp_path).twice(21) == 42
     assert not list(tmp_path.rglob("*.nbc"))
+
+
+def test_on_a_full_disk_kernels_work(
+    fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    module = declared(tmp_path)
+    assert module.twice.py_func(21) == 42  # it is declared now; a call compiles it
+
+    def full(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(module.twice._cache._cache_file, "save", full)
+    assert module.twice(21) == 42
+
+
+def test_kernels_run_without_being_compiled() -> None:
+    script = "import arithmetext as nt; print(nt.words(10**4, 10**4 + 8200).tolist())"
+    answer = subprocess.run(
+        [sys.executable, "-c", script],
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert json.loads(answer.stdout) == arithmetext.words(10**4, 10**4 + 8200).tolist()
 
 
 def test_many_small_windows_load_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:

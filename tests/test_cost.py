@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arithmetext import InputError, cli, cli_stats, cli_tokenizer, cost
+from arithmetext import InputError, cli, cli_stats, cli_tokenizer, cost, memory
 from arithmetext.cost import Cost
 from arithmetext.text.census import _tabulate
 from arithmetext.text.export import export
@@ -31,7 +31,7 @@ def test_short_work_is_not_announced(capsys: pytest.CaptureFixture[str]) -> None
 def test_long_work_is_announced(
     needed: Cost, line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cost, "_memory", lambda: 4e9)
+    monkeypatch.setattr(memory, "machine_memory", lambda: 4e9)
     cost.check(needed)
     assert capsys.readouterr() == ("", line)
 

@@ -181,6 +181,7 @@ def test_wrong_words_are_named(length: int, wrong: int) -> None:
 
 def test_no_place_is_near_by_chance() -> None:
     assert nearest([2] * 40) is None
+    assert nearest([ANY] * 40) is None
     assert nearest(parse_sentence("10 1010 1010 10 1010 10 10 1010")) is None
 
 

@@ -272,3 +272,8 @@ def test_the_key_of_a_run_is_its_configuration_and_its_code(copy: Path) -> None:
         before = kept._folder(config)
     change(copy / "__init__.py", '__version__ = "', '__version__ = "1')
     assert kept._folder(config) != before
+
+
+def test_estimates_of_cost_change_no_result() -> None:
+    assert "text/histograms.py" in sources.of_module("training.loop")
+    assert "cost.py" not in sources.of_module("training.loop")

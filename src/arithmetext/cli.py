@@ -26,7 +26,7 @@ from . import (
     cost,
     trees,
 )
-from .cli_options import AsJson, Cluster, Timeout, at_least, parse_range
+from .cli_options import AsJson, Cluster, Timeout, Wait, at_least, parse_range
 from .errors import InputError
 from .extras import what_to_install
 from .integers import parse_integer
@@ -62,7 +62,7 @@ def main() -> NoReturn:
     # would look through them again and again, and once more at the end: a quarter of the time that
     # a short command takes.
     gc.set_threshold(500_000)
-    atexit.register(gc.freeze)
+    atexit.register(_skip_last_collection)
     try:
         # Not through the parser's own main, which would answer interrupts and pipes its own way.
         command = typer.main.get_command(app)
@@ -91,6 +91,15 @@ def main() -> NoReturn:
         if hasattr(error, "exit_code"):
             sys.exit(error.exit_code)
         raise
+
+
+def _skip_last_collection() -> None:
+    """End without looking for garbage once more.
+
+    Not so after training: processes that train together must end their connections in order.
+    """
+    if "torch" not in sys.modules:
+        gc.freeze()
 
 
 def _complaint(error: Any) -> str:
@@ -343,9 +352,7 @@ def reproduce(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where reports are kept.")] = Path(
         "reports"
     ),
-    wait: Annotated[
-        bool, typer.Option("--wait", help="Wait for another process that writes to the folder.")
-    ] = False,
+    wait: Wait = False,
 ) -> None:
     """Make every figure and number of the paper, and a report."""
     from . import report, studies
@@ -419,6 +426,7 @@ def report(
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the verdicts as Markdown, write nothing.")
     ] = False,
+    wait: Wait = False,
 ) -> None:
     """Write the page of the report again, from kept results alone."""
     from . import report
@@ -429,7 +437,7 @@ def report(
         return
     if not (folder / "data").is_dir():
         raise InputError(f"no results in {folder}/data: nt reproduce makes them")
-    with sole_writer(folder):
+    with sole_writer(folder, wait=wait):
         print(f"The report is {report.build(folder)}")
 
 

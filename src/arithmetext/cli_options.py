@@ -13,6 +13,9 @@ Cluster = Annotated[
     str | None,
     typer.Option(metavar="ADDRESS", help="A Dask scheduler to work on, such as tcp://host:8786."),
 ]
+Wait = Annotated[
+    bool, typer.Option("--wait", help="Wait for another process that writes to the folder.")
+]
 Timeout = Annotated[float, typer.Option(help="Seconds to try to factor a hard number.")]
 
 

@@ -164,7 +164,10 @@ def walk(
     """How unevenly one word is spread, in windows of every length."""
     from .text.walks import walk as measure
 
-    found = measure(word, *parse_range(start, count), cluster=cluster)
+    lo, hi = parse_range(start, count)
+    if cluster is None:
+        cost.check(cost.visit(lo, hi))
+    found = measure(word, lo, hi, cluster=cluster)
     if as_json:
         print(json.dumps(asdict(found)))
         return

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .cli_options import AsJson
+from .cli_options import AsJson, Wait
 from .errors import InputError
 from .integers import short
 
@@ -28,10 +28,7 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run that the folder holds.")
     ] = False,
-    wait: Annotated[
-        bool,
-        typer.Option("--wait", help="Wait while another process trains in the folder."),
-    ] = False,
+    wait: Wait = False,
     search_lr: Annotated[
         str | None,
         typer.Option(metavar="A,B,…", help="Try learning rates by short runs, take the best."),

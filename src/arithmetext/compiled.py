@@ -15,6 +15,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache, update_wrapper
 from pathlib import Path
 from threading import RLock
@@ -25,15 +26,21 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 # FLINT makes so many words in 0.05 s at 1e13 and in 0.16 s next to 2^63, where a few of them take a
 # millisecond each. Loading the kernels takes about 0.35 s.
-_FEW = 1 << 13
+FEW = 1 << 13
 _made_without_kernels = 0  # words, by this process
 
 # The project's imports are relative, and kernels use only what their module imports at its top.
+# `sources` finds imports exactly, but it parses every file: that takes longer than a command may.
 _IMPORT = re.compile(r"^from (\.+)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 
 _UNUSED = 30 * 86400  # seconds after which a folder of machine code that nobody used is removed
 
 _loading = RLock()
+
+
+def kernels_loaded() -> bool:
+    """Whether numba is there already."""
+    return "numba" in sys.modules
 
 
 def few(words: int) -> bool:
@@ -42,7 +49,7 @@ def few(words: int) -> bool:
     Words that were made without kernels before count too, so many small windows load them as well.
     """
     global _made_without_kernels
-    if "numba" in sys.modules or _made_without_kernels + words > _FEW:
+    if kernels_loaded() or _made_without_kernels + words > FEW:
         return False
     _made_without_kernels += words
     return True
@@ -74,6 +81,8 @@ class _Kernel:
         return (self._declared or self._declare())(*arguments)
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # a question about this object, not about the compiled function
+            raise AttributeError(name)
         return getattr(self._declare(), name)
 
     def _declare(self) -> Any:
@@ -99,13 +108,28 @@ def _declared(function: Callable[..., Any], options: dict[str, Any]) -> Any:
         declared = numba.njit(cache=True, **options)(function)
     finally:
         numba.config.CACHE_DIR = before
-    # Numba numbers the files of a kernel, one for each combination of argument types. Two processes
-    # that compile different ones at the same time can take the same number, and one would then run
-    # the machine code of the other. With random names they can at worst compile once more.
+    if hasattr(declared, "_cache"):  # not so if NUMBA_DISABLE_JIT is set
+        _make_safe(declared._cache, function.__name__)
+    return declared
+
+
+def _make_safe(cached: Any, name: str) -> None:
+    """Let several processes write to a kernel's cache, and go on where the disk is full.
+
+    Numba numbers the files of a kernel, one for each combination of argument types. Two processes
+    that compile different ones at the same time can take the same number, and one would then run
+    the machine code of the other. With random names they can at worst compile once more.
+    """
     from uuid import uuid4
 
-    declared._cache._cache_file._data_name = lambda number: f"{function.__name__}.{uuid4().hex}.nbc"
-    return declared
+    save = cached.save_overload
+
+    def save_if_possible(*arguments: Any) -> None:
+        with suppress(OSError):
+            save(*arguments)
+
+    cached.save_overload = save_if_possible
+    cached._cache_file._data_name = lambda number: f"{name}.{uuid4().hex}.nbc"
 
 
 @cache
@@ -136,18 +160,23 @@ def _folder(source: Path) -> Path | None:
 
     try:
         files = sorted(imported(source).items())
-        parent = Path(os.environ.get("NUMBA_CACHE_DIR") or cache_folder() / "kernels")
+        parents = [cache_folder() / "kernels"]
     except OSError:
         return None
+    if asked := os.environ.get("NUMBA_CACHE_DIR"):
+        parents.insert(0, Path(asked))
     depends = repr((_machine(), [(path.name, text) for path, text in files]))
-    folder = parent / hashlib.sha256(depends.encode()).hexdigest()[:32]
-    new = not folder.exists()
-    if not is_writable(folder):
-        return None
-    os.utime(folder)  # it is in use
-    if new:
-        _tidy(parent)
-    return folder
+    name = hashlib.sha256(depends.encode()).hexdigest()[:32]
+    for parent in parents:
+        folder = parent / name
+        new = not folder.exists()
+        if is_writable(folder):
+            with suppress(OSError):  # another process may be tidying up as well
+                os.utime(folder)  # it is in use
+                if new:
+                    _tidy(parent)
+            return folder
+    return None
 
 
 def imported(source: Path) -> dict[Path, str]:

@@ -8,10 +8,11 @@ import os
 import shutil
 import sys
 from dataclasses import dataclass
-from math import inf, isqrt, log
+from math import isqrt, log
 from pathlib import Path
 
 from .errors import InputError
+from .memory import check_memory, format_size, two_digits
 
 LONG = 10.0  # seconds; longer work is announced
 LARGE = 1e9  # bytes of memory or disk; more is announced
@@ -40,25 +41,18 @@ def check(cost: Cost, folder: Path | None = None) -> None:
         free = shutil.disk_usage(folder).free
         if cost.disk > free:
             raise InputError(
-                f"this needs about {_size(cost.disk)} on disk, and {_size(free)} are free"
+                f"this needs about {format_size(cost.disk)} on disk,"
+                f" and {format_size(free)} are free"
             )
     if cost.seconds > ENDLESS:
         raise InputError(f"this would take about {_time(cost.seconds)}: ask for less")
     if cost.seconds > LONG or max(cost.memory, cost.disk) > LARGE:
         parts = [
             _time(cost.seconds),
-            f"{_size(cost.memory)} of memory" if cost.memory > LARGE else "",
-            f"{_size(cost.disk)} on disk" if cost.disk > LARGE else "",
+            f"{format_size(cost.memory)} of memory" if cost.memory > LARGE else "",
+            f"{format_size(cost.disk)} on disk" if cost.disk > LARGE else "",
         ]
         print(f"This will take about {', '.join(filter(None, parts))}.", file=sys.stderr)
-
-
-def check_memory(size: float) -> None:
-    """Refuse what needs more memory than this machine has, before it is asked for."""
-    if size > (has := _memory()):
-        raise InputError(
-            f"this needs about {_size(size)} of memory, and this machine has {_size(has)}"
-        )
 
 
 def visit(lo: int, hi: int, *, nanoseconds: float = 0.0) -> Cost:
@@ -151,15 +145,9 @@ def evaluation(prompts: int, context: int, parameters: int, *, generates: bool, 
 
 
 def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):  # a process may be kept to some of the cores
+        return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _memory() -> float:
-    """How many bytes of memory this machine has; infinite where the system does not say."""
-    try:
-        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, ValueError, OSError):  # Windows has no sysconf
-        return inf
 
 
 def _time(seconds: float) -> str:
@@ -170,19 +158,5 @@ def _time(seconds: float) -> str:
     """
     for unit, name in ((365 * 86400, "years"), (86400, "days"), (3600, "h"), (60, "min")):
         if seconds >= 2 * unit:
-            return f"{_digits(seconds / unit)} {name}"
-    return f"{_digits(seconds)} s"
-
-
-def _size(size: float) -> str:
-    """Bytes as people say them.
-
-    >>> _size(9.2e9), _size(8e18)
-    ('9.2 GB', '8e9 GB')
-    """
-    return f"{_digits(size / 1e9)} GB"
-
-
-def _digits(number: float) -> str:
-    """A number with two significant digits."""
-    return f"{float(f'{number:.2g}'):g}".replace("e+", "e").replace("e0", "e")
+            return f"{two_digits(seconds / unit)} {name}"
+    return f"{two_digits(seconds)} s"

@@ -84,12 +84,13 @@ def cache_folder() -> Path:
 
 @cache
 def _temporary_cache() -> Path:
-    user = os.getuid() if hasattr(os, "getuid") else ""  # Windows has temporary folders by user
+    # Windows has a temporary folder for each user, and no such numbers.
+    user = os.getuid() if hasattr(os, "getuid") else None
     folder = Path(tempfile.gettempdir()) / f"arithmetext-{user}"
     with suppress(OSError):
         folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()
-        ours = user in ("", found.st_uid) and not stat.S_IMODE(found.st_mode) & 0o022
+        ours = user is None or (found.st_uid == user and not stat.S_IMODE(found.st_mode) & 0o022)
         if stat.S_ISDIR(found.st_mode) and ours:
             return folder
     return Path(tempfile.mkdtemp(prefix="arithmetext-"))
@@ -121,14 +122,14 @@ def sole_writer(folder: Path, *, wait: bool = False) -> Iterator[None]:
             if _is_named(file.fileno(), path):
                 break
             file.close()  # the process that had the lock has removed this file: try the next one
+            time.sleep(_POLL)
             continue
         with file:
             file.seek(0)
             holder = " ".join(file.read(200).split()) or "another process"
         if not wait:
             raise InputError(
-                f"{folder} is in use by {holder}:"
-                " wait for it with --wait, or use another folder with --out"
+                f"{folder} is in use by {holder}: wait for it with --wait, or use another folder"
             )
         if not waiting:
             waiting = True
@@ -167,8 +168,8 @@ if sys.platform == "win32":
         os.lseek(handle, 1 << 30, os.SEEK_SET)
         try:
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
+        except OSError as error:
+            return error.errno not in (errno.EACCES, errno.EDEADLK)
         return True
 
 else:

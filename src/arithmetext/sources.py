@@ -8,6 +8,7 @@ every version of Python.
 
 import ast
 import hashlib
+import os
 import tokenize
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
@@ -183,7 +184,17 @@ def _under(folder: Path, module: str) -> Path:
 def _file(module: Path) -> Path | None:
     """The file of a module or package of this project."""
     files = (module.with_suffix(".py"), module / "__init__.py")
-    return next((path for path in files if path.is_relative_to(ROOT) and path.is_file()), None)
+    return next((path for path in files if path.is_relative_to(ROOT) and _exists(path)), None)
+
+
+def _exists(path: Path) -> bool:
+    """Whether there is a file of just this name, also on disks that ignore upper and lower case."""
+    return path.name in _names_in(path.parent)
+
+
+@cache
+def _names_in(folder: Path) -> set[str]:
+    return set(os.listdir(folder)) if folder.is_dir() else set()
 
 
 def _name(path: Path) -> str:

@@ -8,7 +8,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compiled import few, kernel
+from ..compiled import FEW, kernel, kernels_loaded
 from ..errors import InputError
 from ..files import whole_file
 from ..trees import unpack
@@ -19,7 +19,7 @@ SUFFIXES = (".txt", ".npy", ".npz")
 
 def lines(words: Words) -> bytes:
     """The words as ASCII digits, one a line; 0 is the empty word."""
-    if few(len(words)):
+    if len(words) <= FEW and not kernels_loaded():
         return "".join(f"{unpack(word)}\n" for word in words.tolist()).encode()
     text = np.empty(_length(words), np.uint8)
     _spell(words, text)

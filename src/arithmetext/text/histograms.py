@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..compiled import kernel
-from ..cost import check_memory
 from ..errors import InputError
+from ..memory import check_memory
 from .dictionary import dictionary_size
 from .ranges import over_ranges, spans
 from .sieve import Words, check_range, passing_words, piece_size, segment_size

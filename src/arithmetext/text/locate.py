@@ -105,11 +105,14 @@ def locate(
 def nearest(window: Sequence[int] | Words, below: int = BELOW) -> Near | None:
     """The place below the bound that differs least from a window, if that is more than chance."""
     window = np.asarray(window, np.uint64)
+    known = int(np.count_nonzero(window))
+    if known < ONE_IN:
+        return None
     part = _best_known(window, TOLERANT)
     tried = np.zeros_like(window)
     tried[part] = window[part]
     wrong = int(np.count_nonzero(tried)) // ONE_IN
-    if not wrong:
+    if not wrong:  # the known words are too far apart
         return None
     places, mistakes = _compared(tried, below, wrong)
     past = _past_the_sieve(tried, part, below, wrong)
@@ -126,11 +129,11 @@ def nearest(window: Sequence[int] | Words, below: int = BELOW) -> Near | None:
         return None
     place = min(best, key=lambda n: len(_differs(window, n)))
     differs = _differs(window, place)
-    known = int(np.count_nonzero(window))
+    if len(differs) > known // ONE_IN:
+        return None
     agreed = window.copy()
     agreed[differs] = ANY
-    by_chance = _expected(agreed, below) * comb(known, len(differs))
-    if len(differs) > known // ONE_IN or by_chance > MANY:
+    if _expected(agreed, below) * comb(known, len(differs)) > MANY:
         return None
     there = _text(place, place + len(window))[differs]
     return Near(place, differs.tolist(), there.tolist())

@@ -15,8 +15,8 @@ import torch.distributed as dist
 from torch import Tensor
 
 from .. import __version__
-from ..errors import InputError
 from ..files import sole_writer
+from ..memory import machine_memory
 
 T = TypeVar("T")
 
@@ -61,14 +61,11 @@ class World:
         return torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "cpu"
 
     @property
-    def memory(self) -> int | None:
-        """Bytes of memory of the device, where that can be found out."""
+    def memory(self) -> float:
+        """Bytes of memory of the device; infinite where the system does not say."""
         if self.device.type == "cuda":
-            return int(torch.cuda.get_device_properties(self.device).total_memory)
-        try:
-            return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        except (AttributeError, OSError, ValueError):  # Windows has no sysconf
-            return None
+            return float(torch.cuda.get_device_properties(self.device).total_memory)
+        return machine_memory()
 
     @property
     def peak(self) -> float | None:
@@ -97,7 +94,7 @@ class World:
         if self.first:
             try:
                 answer[0] = make()
-            except InputError as error:
+            except Exception as error:  # the others must not wait for what will not come
                 answer[1] = error
         dist.broadcast_object_list(answer, 0)
         if answer[1] is not None:

@@ -6,9 +6,11 @@ module of the package that `training.loop` imports.
 
 import hashlib
 import json
+import os
 import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from itertools import pairwise
 from math import fsum, sqrt
@@ -39,10 +41,13 @@ def trained(config: Config) -> Path:
             files = sources.changed(known["sources"], _sources())
             _again.append(f"trained again: {sources.listed(files)} changed")
         train(config, folder, resume=True, wait=True)
-        for older in _older(folder)[RUNS - 1 :]:
-            _remove(older)
+        others = [run for run in _older(folder) if (run / "model").exists()]
+        for run in others[RUNS - 1 :]:
+            _remove(run)
     if fresh or _read(folder / _RECORD) is None:
         _write_record(folder)
+    with suppress(OSError):
+        os.utime(folder)  # it is in use
     return folder
 
 
@@ -75,7 +80,7 @@ def put_records(folder: Path) -> None:
             make_folder(folder)
             write_whole(folder / f"{key}.json", json.dumps(known))
             for older in _older(folder / f"{key}.json"):
-                older.unlink()
+                older.unlink(missing_ok=True)
 
 
 def take_records(folder: Path) -> None:
@@ -120,9 +125,12 @@ def _digest(value: Any) -> str:
 
 
 def _older(path: Path) -> list[Path]:
-    """What lies beside a run or a record for the same configuration, the newest first."""
-    others = set(path.parent.glob(f"{path.name.partition('-')[0]}-*")) - {path}
-    return sorted(others, key=lambda other: other.stat().st_mtime, reverse=True)
+    """What lies beside a run or a record for the same configuration, the last used first."""
+    used = {}
+    for other in set(path.parent.glob(f"{path.name.partition('-')[0]}-*")) - {path}:
+        with suppress(OSError):  # another process may just have removed it
+            used[other] = other.stat().st_mtime
+    return sorted(used, key=lambda other: used[other], reverse=True)
 
 
 def _remove(run: Path) -> None:

@@ -166,7 +166,7 @@ def _check_memory(config: Config, here: World) -> None:
     else:
         parameters = model.width * (12 * model.layers * model.width + tokens)
     needed = 12 * parameters  # bytes: weights, gradients and momenta in float32
-    if here.memory is not None and needed > here.memory:
+    if needed > here.memory:
         raise InputError(
             f"too little memory: the {here.memory / 1e9:.3g} GB of this device cannot hold the"
             " weights, gradients and momenta of so large a model; make it smaller"
