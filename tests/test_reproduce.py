@@ -308,7 +308,7 @@ def test_a_record_outlives_the_weights(tmp_path, monkeypatch, capsys) -> None:
         reproduction.record(recipe)
     (tmp_path / "carried/damaged.json").write_bytes(b"\xff{")
     kept.take_records(tmp_path / "carried")
-    assert "damaged.json is not a record" in capsys.readouterr().err
+    assert "damaged.json: damaged, or written by an earlier version" in capsys.readouterr().err
     assert reproduction.record(recipe) == known
 
 

@@ -396,8 +396,11 @@ def test_the_best_model_of_a_finished_run_is_written_again(tmp_path: Path) -> No
         ({"model": {"heads": 2}}, "in the checkpoint and .* in the configured run"),
         ({"model": {"positions": "learned"}}, "positions.weight is missing in the checkpoint"),
         ({"training": {"optimizer": "adamw"}}, "exp_avg is missing in the checkpoint"),
-        ({"training": {"steps": 9}}, "step 10 of a finished run does not fit config.json"),
-        ({"training": {"steps": 20}}, "step 10 of a finished run does not fit config.json"),
+        ({"training": {"steps": 9}}, r"at step 10 does not fit config.json \(training.steps = 9,"),
+        (
+            {"training": {"steps": 20}},
+            r"at step 10 does not fit config.json \(training.steps = 20,",
+        ),
         ({"tokens": {"size": 33}}, "tokens.size is 33 .* tokenizer.json has 32 tokens"),
         ({"model": {"layers": 10**12}}, "too little memory: the .* GB of this device"),
         ({"training": {"batch": 2**62}}, r"training.batch must be below 2\^32"),
@@ -427,7 +430,7 @@ def test_a_run_that_ends_before_its_checkpoint(finished: Path) -> None:
     for steps in (4, 5):
         values["training"]["steps"] = steps
         path.write_text(json.dumps(values))
-        with pytest.raises(InputError, match="step 5 of a run that is not finished does not fit"):
+        with pytest.raises(InputError, match="the checkpoint at step 5 does not fit"):
             train(None, finished, resume=True)
 
 

@@ -347,7 +347,8 @@ def dictionary(
 def reproduce(
     scale: Annotated[str, typer.Option(help="laptop, gpu or paper.")] = "laptop",
     only: Annotated[
-        list[str] | None, typer.Option(metavar="STUDY", help="Just this one; may be repeated.")
+        list[str] | None,
+        typer.Option(metavar="STUDY", help="Run this study only; may be repeated."),
     ] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where reports are kept.")] = Path(
         "reports"

@@ -19,7 +19,7 @@ def horizon(
     at: Annotated[str, typer.Option(metavar="N", help="The scale of the integers.")] = "1e13",
     as_json: AsJson = False,
 ) -> None:
-    """Find how many primes a predictor must know to be as good.
+    """Find how many primes explain an accuracy.
 
     The arithmetic horizon is the least prime B such that knowing n modulo all powers of the primes
     up to B, and the scale of n, is enough for this accuracy, or for these nats a word.

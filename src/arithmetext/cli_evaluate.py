@@ -35,7 +35,7 @@ def evaluate(
     ] = None,
     prompts: Annotated[
         int,
-        typer.Option(parser=at_least(8, MOST_PROMPTS), metavar="K", help="How many to continue."),
+        typer.Option(parser=at_least(8, MOST_PROMPTS), metavar="K", help="Number of prompts."),
     ] = 128,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -44,8 +44,8 @@ def evaluate(
 
     Continuations word by word, likelihoods of the text and of what is made
     up, square-free runs; or, for a model of masked text, the tokens it finds.
-    Intervals are of 95 %. For each token it generates, the whole window of a
-    GPT is read anew: where that is large, take a card.
+    Intervals are of 95 %. A GPT reads its whole context again for each token,
+    so use a GPU for large models.
     """
     from dataclasses import replace
 

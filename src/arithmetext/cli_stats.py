@@ -107,7 +107,7 @@ def entropy(
 
 @app.command()
 def compression(start: Start, count: Count, as_json: AsJson = False) -> None:
-    """Bits a word under gzip and xz, as characters and as ranks."""
+    """Bits per word after gzip and xz, of characters and of ranks."""
     from .text.order import compression as compress
 
     lo, hi = parse_range(start, count)
@@ -131,7 +131,7 @@ def reversal(
     cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
-    """Is the text oriented? Blocks of words, also read backwards.
+    """Compare blocks of words with the same blocks reversed.
 
     The floor is what chance makes of as many blocks, each turned round or not by a coin.
     """

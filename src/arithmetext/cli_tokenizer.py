@@ -163,7 +163,7 @@ def show(
     svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a picture.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the tokens, how much they hold, and how integers are cut."""
+    """Show a tokenizer's tokens and how it splits integers."""
     from .text.sieve import words
     from .text.splits import TRAINED_TO
     from .tokens import BPE, load

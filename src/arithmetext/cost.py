@@ -1,4 +1,6 @@
-"""What a command will take: said before it starts if that is long, refused if it cannot be done.
+"""Estimates of the time, memory and disk that commands need.
+
+Long work is announced before it starts; work that this machine cannot do is refused.
 
 The times are estimates for a core of 2023, good to a factor of two or three. They come from the
 measurements that stand beside them; docs/sieve.md explains those of the sieve.
@@ -56,7 +58,7 @@ def check(cost: Cost, folder: Path | None = None) -> None:
 
 
 def visit(lo: int, hi: int, *, nanoseconds: float = 0.0) -> Cost:
-    """Make the words of lo ≤ n < hi on all cores and spend so many nanoseconds on each.
+    """The cost of sieving lo ≤ n < hi on all cores, with `nanoseconds` of other work for each word.
 
     A word takes 1.5 ns. In each segment every prime up to √hi takes another 2.5 ns. Measured: 580
     million words a second at 10^10, 168 million at 10^15, 20 million at 10^18.
@@ -70,14 +72,14 @@ def visit(lo: int, hi: int, *, nanoseconds: float = 0.0) -> Cost:
 
 
 def export(lo: int, hi: int, suffix: str) -> Cost:
-    """Write words to a file: one core writes while the others sieve."""
+    """The cost of writing words to a file: one core writes while the others sieve."""
     nanoseconds, size = _FILES.get(suffix, (0, 0))
     seconds = max(visit(lo, hi).seconds, (hi - lo) * nanoseconds * 1e-9)
     return Cost(seconds, disk=(hi - lo) * size) if size else Cost()  # another suffix is refused
 
 
 def census(x: int) -> Cost:
-    """Count all words up to x.
+    """The cost of a census up to x.
 
     Measured on one core: 3 s at 10^13, 21 s at 10^14, 122 s and 290 MB at 10^15. Cores share two
     thirds of the time; the memory is for a sieve up to 32 √x.
@@ -90,7 +92,7 @@ def census(x: int) -> Cost:
 
 
 def divergence(n: int, chunks: int) -> Cost:
-    """Count the words of each chunk and compare every two chunks.
+    """The cost of counting the words of each chunk and comparing every two chunks.
 
     Measured: 1.5 ns to count a word, 3.2 ns to compare how often two chunks have a word.
     """
@@ -105,7 +107,7 @@ def divergence(n: int, chunks: int) -> Cost:
 
 
 def blocks(lo: int, hi: int, longest: int) -> Cost:
-    """Count the blocks of 1 to `longest` words; every further word doubles the time.
+    """The cost of counting blocks of 1 to `longest` words; each further word doubles the time.
 
     Measured at 10^15: 45 ns an integer for blocks up to 3 words, 80 up to 4, 580 up to 6. Blocks
     of 8 words are refused wherever there are more than 255 words.
@@ -114,7 +116,7 @@ def blocks(lo: int, hi: int, longest: int) -> Cost:
 
 
 def compression(lo: int, hi: int) -> Cost:
-    """Compress the text: 15 µs a word, nearly all for xz, which needs 700 MB."""
+    """The cost of compressing the text: 15 µs a word, nearly all for xz, which needs 700 MB."""
     from .text.order import check_length
 
     check_length(lo, hi)
@@ -122,7 +124,10 @@ def compression(lo: int, hi: int) -> Cost:
 
 
 def tokenizer(size: int, lines: int) -> Cost:
-    """Train byte-pair encoding: 23 s for 16,384 tokens from 8,192 lines, 8 kB of memory a line."""
+    """The cost of training byte-pair encoding.
+
+    Measured: 23 s for 16,384 tokens from 8,192 lines, and 8 kB of memory a line.
+    """
     from .tokens.training import check_lines, check_size
 
     check_size(size)
@@ -131,7 +136,7 @@ def tokenizer(size: int, lines: int) -> Cost:
 
 
 def evaluation(prompts: int, context: int, parameters: int, *, generates: bool, card: bool) -> Cost:
-    """Measure a model in one window of the text.
+    """The cost of measuring a model in one window of the text.
 
     For each token it generates a GPT reads its whole context, and it generates as many as it reads;
     the other measurements read about 200 contexts for each prompt. A model of masked text reads 9.

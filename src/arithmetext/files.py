@@ -69,7 +69,7 @@ def _sync(path: Path, flags: int) -> None:
 
 
 def cache_folder() -> Path:
-    """Where the user keeps what can be made again.
+    """The user's cache folder.
 
     If nothing can be written there, as for a user without a home, it is a temporary folder that
     only this user can write to: what it holds is trusted, and some of it is machine code.
@@ -188,7 +188,7 @@ else:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, and those above it, unless it is there; their names are on disk then."""
+    """Make a folder and its missing parents, and sync them to disk."""
     try:
         missing = [folder for folder in (path, *path.parents) if not folder.exists()]
         path.mkdir(parents=True, exist_ok=True)

@@ -81,7 +81,10 @@ def table(data: dict[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[Any]]]
 
 
 def verdicts(data: dict[str, Any]) -> list[Verdict]:
-    """A text above the floor is oriented; one below it may be, so that the claim is not tested."""
+    """Above the noise floor the text is oriented.
+
+    Below it nothing follows, so the claim is not tested.
+    """
     found = []
     for start in _starts(data):
         row = max((r for r in data["rows"] if r["start"] == start), key=lambda r: r["count"])
@@ -96,8 +99,8 @@ def verdicts(data: dict[str, Any]) -> list[Verdict]:
                 agrees=True if oriented else None,
                 why=""
                 if oriented
-                else "A text below the floor may still be oriented: the floor is somewhat too high,"
-                " and more integers may show it.",
+                else "Not above the noise floor. The floor is somewhat too high, so the text may"
+                " still be oriented; more integers may show it.",
             )
         )
     return found

@@ -38,7 +38,7 @@ Effort = tuple[int, int]
 EFFORTS = ((1 << 12, 1 << 22), (1 << 15, 1 << 25), (1 << 17, 1 << 25))
 TOLERANT_EFFORTS = ((1 << 11, 1 << 14), (1 << 14, 1 << 16))
 STRETCH = 32  # words that are looked for by themselves
-ONE_IN = 8  # of so many known words one may be wrong
+ONE_IN = 8  # one known word in 8 may be wrong
 MISTAKE = 5 * UNIT  # what a wrong word costs, beside its rarity
 
 COMPARED = 256  # places that are compared at the most
@@ -140,7 +140,10 @@ def nearest(window: Sequence[int] | Words, below: int = BELOW) -> Near | None:
 
 
 def _best_known(window: Words, longest: int) -> slice:
-    """The first part of at most so many words that has the most known ones, from one to another."""
+    """The slice of at most `longest` words with the most known words; the first, if several.
+
+    It begins and ends with a known word.
+    """
     known = np.flatnonzero(window != ANY)
     ends = np.searchsorted(known, known + longest)
     best = int(np.argmax(ends - np.arange(len(known))))
@@ -220,7 +223,7 @@ def _differs(window: Words, n: int) -> Integers:
 def _past_the_sieve(window: Words, part: slice, below: int, wrong: int) -> list[tuple[int, int]]:
     """The last places below the bound, those that `_ranges` leaves out: (words that differ, n).
 
-    There are fewer of them than the part has words. Hardly any has to be factored further than its
+    There are at most `part.stop` − 1 of them, and hardly any has to be factored further than its
     first few words.
     """
     word = cache(packed)
@@ -252,7 +255,10 @@ def _compared(window: Words, below: int, wrong: int) -> tuple[Integers, Integers
 
 @kernel
 def _near(words: Words, known: Integers, window: Words, wrong: int) -> Integers:
-    """Where the words differ from the known ones of a window, which begin with number 0."""
+    """Starts at which at most `wrong` of the known words differ, and how many do.
+
+    `known`: their positions, from 0.
+    """
     starts = len(words) - known[-1]
     found = np.empty((2, starts), np.int64)  # pages that are never touched cost nothing
     count = 0

@@ -2,7 +2,8 @@
 
 A checkpoint is a folder named after its step. It is written under another name, and renamed when it
 is whole and on disk. A digest covers all of it, so a checkpoint that is truncated or altered later
-is noticed, and the one before it is used. Two are kept, and the best that either of them knows.
+is noticed, and the one before it is used. The last two are kept, and the best one that either
+refers to.
 """
 
 import hashlib

@@ -35,7 +35,8 @@ _again: list[str] = []  # why runs were trained again
 def trained(config: Config) -> Path:
     """The folder of a finished run with this configuration; one that was killed goes on."""
     folder = _folder(config)
-    fresh = not (folder / "model" / "config.json").exists()  # the last that a run writes
+    # It is written with the best weights; only the last checkpoint follows.
+    fresh = not (folder / "model" / "config.json").exists()
     if fresh:
         for known in filter(None, (_read(older / _RECORD) for older in _older(folder)[:1])):
             files = sources.changed(known["sources"], _sources())
@@ -59,7 +60,7 @@ def why_again() -> list[str]:
 
 
 def record(config: Config) -> dict[str, Any]:
-    """What is to be known of a run without its weights, which are too large to be carried about.
+    """A run's record: all but the weights, which are too large to copy.
 
     Its `config` and `environment`, how long it took, `training` losses by step, and `validation`.
     """
@@ -84,11 +85,11 @@ def put_records(folder: Path) -> None:
 
 
 def take_records(folder: Path) -> None:
-    """Know the runs whose records are in a folder, where nothing is known of them yet."""
+    """Copy the records in a folder to the cache, except those that the cache has."""
     for source in sorted(folder.glob("*.json")):
         known, target = _read(source), _runs() / source.stem / _RECORD
         if known is None:
-            print(f"left out: {source} is not a record of a run by this version", file=sys.stderr)
+            print(f"ignored {source}: damaged, or written by an earlier version", file=sys.stderr)
         elif _read(target) is None:
             make_folder(target.parent)
             write_whole(target, json.dumps(known))

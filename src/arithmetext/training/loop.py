@@ -150,10 +150,9 @@ def _check_state(state: State, config: Config, folder: Path) -> None:
     else:
         possible = state.step < training.steps
     if not possible:
-        finished = "a finished run" if state.finished else "a run that is not finished"
         raise InputError(
-            f"{folder}: the checkpoint of step {state.step} of {finished} does not fit config.json,"
-            f" where training.steps is {training.steps} and training.patience {training.patience};"
+            f"{folder}: the checkpoint at step {state.step} does not fit config.json"
+            f" (training.steps = {training.steps}, training.patience = {training.patience}):"
             " put back the config.json that this run began with"
         )
 
