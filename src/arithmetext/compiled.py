@@ -134,13 +134,17 @@ def _make_safe(cached: Any, name: str) -> None:
 
 @cache
 def _numba() -> ModuleType:
-    """Import numba as if SciPy were not installed.
+    """Import numba as if SciPy and PyYAML were not installed.
 
-    Numba looks for SciPy's linear algebra when it is first used. Importing that takes a third of
-    the whole, and serves np.correlate alone, which no kernel uses. A None in sys.modules is
-    Python's way to say that a module cannot be imported; other imports of SciPy find it as ever.
+    Numba looks for both, and importing them takes a third of the whole. SciPy's linear algebra
+    serves np.correlate alone, which no kernel uses, and PyYAML reads a file of settings that few
+    folders have. A None in sys.modules is Python's way to say that a module cannot be imported;
+    other imports of the two find them as ever.
     """
-    hidden = {"scipy", "scipy.linalg.cython_blas"} - sys.modules.keys()
+    hidden = {"scipy", "scipy.linalg.cython_blas"}
+    if not Path(".numba_config.yaml").exists():
+        hidden.add("yaml")
+    hidden -= sys.modules.keys()
     sys.modules.update(dict.fromkeys(hidden, cast(ModuleType, None)))
     try:
         import numba
