@@ -203,6 +203,9 @@ def test_kernels_run_without_being_compiled() -> None:
 def test_many_small_windows_load_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "numba", raising=False)
     monkeypatch.setattr(compiled, "_made_without_kernels", 0)
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "flint", None)
+        assert not compiled.few(5000)
     assert compiled.few(5000)
     assert not compiled.few(5000)
     assert compiled.few(3192) and not compiled.few(1)

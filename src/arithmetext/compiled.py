@@ -51,6 +51,10 @@ def few(words: int) -> bool:
     global _made_without_kernels
     if kernels_loaded() or _made_without_kernels + words > FEW:
         return False
+    try:
+        import flint  # noqa: F401  a machine that only trains models can do without it
+    except ImportError:
+        return False
     _made_without_kernels += words
     return True
 
