@@ -346,7 +346,7 @@ def test_changed_code_trains_again(tmp_path, monkeypatch) -> None:
         if digest == "first":
             assert kept.why_again() == []
             oldest = folders[0].with_name(folders[0].name.partition("-")[0] + "-0")
-            oldest.mkdir()
+            (oldest / "model").mkdir(parents=True)
             os.utime(oldest, (0, 0))
     assert kept.why_again() == ["trained again: models/gpt.py changed"]
     assert kept.trained(config) == folders[-1]
