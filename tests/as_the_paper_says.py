@@ -5,7 +5,7 @@ from itertools import pairwise
 from math import log
 from typing import Any
 
-from arithmetext.studies.tokenization import PAPER_TOKENS
+from arithmetext.paper.studies.tokenization import PAPER_TOKENS
 from test_learning import curve
 
 Data = dict[str, Any]

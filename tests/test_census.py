@@ -6,10 +6,10 @@ from functools import cache
 
 import pytest
 
+from arithmetext.counting import census as module
+from arithmetext.counting.census import census, unigram_entropy
+from arithmetext.counting.dictionary import dictionary_size
 from arithmetext.errors import InputError
-from arithmetext.text import census as module
-from arithmetext.text.census import census, unigram_entropy
-from arithmetext.text.dictionary import dictionary_size
 from arithmetext.trees import first_primes, pack, packed, tree_of_word, unpack
 
 SHORT = 1000

@@ -90,7 +90,7 @@ def test_what_kernels_depend_on() -> None:
         while more := {each for path in files for each in _imports(path)} - files:
             files |= more
         assert compiled.imported(module).keys() == files
-    beam = {path.name for path in compiled.imported(PACKAGE / "text" / "beam.py")}
+    beam = {path.name for path in compiled.imported(PACKAGE / "search" / "beam.py")}
     assert {"beam.py", "densities.py", "kernels.py", "trees.py"} <= beam
     assert "census.py" not in beam
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from arithmetext.cli_train import recipes as list_recipes
+from arithmetext.cli.train import recipes as list_recipes
 from arithmetext.errors import InputError
 from arithmetext.models.gpt import GPTConfig
 from arithmetext.training.config import (

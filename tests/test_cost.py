@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arithmetext import InputError, cli, cli_stats, cli_tokenizer, cost, memory
+from arithmetext import InputError, cli, cost, memory
+from arithmetext.cli import stats as cli_stats
+from arithmetext.cli import tokenizer as cli_tokenizer
 from arithmetext.cost import Cost
-from arithmetext.text.census import _tabulate
+from arithmetext.counting.census import _tabulate
+from arithmetext.counting.histograms import Table
 from arithmetext.text.export import export
-from arithmetext.text.histograms import Table
 
 
 def test_short_work_is_not_announced(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 import arithmetext as nt
-from arithmetext.text.dictionary import dictionary_size, first_occurrences
+from arithmetext.counting.dictionary import dictionary_size, first_occurrences
 
 SIZES = [3, 12, 29, 63, 123, 230, 412, 708, 1195, 1984, 3266, 5272, 8420, 13270, 20757]
 FIRST = [2, 4, 6, 12, 16, 18, 30, 36, 48, 60, 64, 90, 144, 150, 162, 180, 192, 210, 240]

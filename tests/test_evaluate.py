@@ -14,9 +14,9 @@ from torch import Tensor
 
 from arithmetext.errors import InputError
 from arithmetext.evaluation import evaluate as evaluating
+from arithmetext.evaluation.estimates import Estimate, ratio, share
 from arithmetext.evaluation.evaluate import evaluate, generation, plain
 from arithmetext.evaluation.generation import continued
-from arithmetext.evaluation.intervals import Estimate, ratio, share
 from arithmetext.evaluation.prompts import draw
 from arithmetext.evaluation.subjects import Subject, subject
 from arithmetext.evaluation.words import accuracies

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, norm
 
-from arithmetext.evaluation.intervals import (
+from arithmetext.evaluation.estimates import (
     NOTHING,
     Estimate,
     bootstrap,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arithmetext.evaluation.learning import plateau, rest, smoothed
-from arithmetext.training.kept import thinned
+from arithmetext.training.run_cache import thinned
 
 
 def curve(*falls: tuple[float, float], start: float = 5.0, steps: int = 4000, noise: float = 0.0):

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from arithmetext.errors import InputError
 from arithmetext.evaluation import likelihood as module
-from arithmetext.evaluation.intervals import Estimate, share
+from arithmetext.evaluation.estimates import Estimate, share
 from arithmetext.evaluation.likelihood import (
     CONTROLS,
     Places,

@@ -18,10 +18,10 @@ from arithmetext import trees
 from arithmetext.errors import InputError
 from arithmetext.evaluation.generation import generate
 from arithmetext.models.locator import Locator
-from arithmetext.text import beam
-from arithmetext.text.densities import PER_NAT, density, parted
-from arithmetext.text.locate import BELOW, EFFORTS, SMALL, Near, locate, nearest
-from arithmetext.text.sentences import ANY, forbidden, parse_sentence
+from arithmetext.search import beam
+from arithmetext.search.densities import PER_NAT, density, parted
+from arithmetext.search.locate import BELOW, EFFORTS, SMALL, Near, locate, nearest
+from arithmetext.search.sentences import ANY, forbidden, parse_sentence
 from arithmetext.text.sieve import Words, words
 from arithmetext.tokens import BPE, WordTokens
 from arithmetext.tokens.spelling import spell

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arithmetext import trees
+from arithmetext.counting.dictionary import dictionary_size
+from arithmetext.counting.histograms import count_words
 from arithmetext.errors import InputError
 from arithmetext.models.oracle import COUNT, ROOM, Oracle
-from arithmetext.text import residues
-from arithmetext.text.dictionary import dictionary_size
-from arithmetext.text.histograms import count_words
+from arithmetext.search import residues
 from arithmetext.text.kernels import LENGTHS
 from arithmetext.text.sieve import words
 from arithmetext.tokens import WordTokens

@@ -13,7 +13,8 @@ from urllib.parse import unquote
 import pytest
 from matplotlib.figure import Figure
 
-from arithmetext import InputError, report, studies
+from arithmetext import InputError
+from arithmetext.paper import report, studies
 
 SMALL: dict[str, dict[str, Any]] = {
     "walks": {"count": 10**5},

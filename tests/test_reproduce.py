@@ -14,14 +14,16 @@ from typing import Any
 import pytest
 import typer
 
-from arithmetext import packed, report, reproduction, sources, studies
+from arithmetext import packed, sources
 from arithmetext.cli import report as report_command
 from arithmetext.cli import reproduce
 from arithmetext.errors import InputError
 from arithmetext.evaluation import without_attention
 from arithmetext.files import sole_writer
+from arithmetext.paper import report, studies
+from arithmetext.paper import runs as reproduction
 from arithmetext.tokens import BPE
-from arithmetext.training import kept
+from arithmetext.training import run_cache as kept
 from conftest import Run
 
 _FEW = ("steps=4", "batch=2^10", "device_batch=2^10", "validation=2^10", "interval=2")

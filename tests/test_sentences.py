@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import arithmetext as nt
-from arithmetext.text.sentences import ANY, find, find_runs, law, parse_sentence
+from arithmetext.search.sentences import ANY, find, find_runs, law, parse_sentence
 from arithmetext.text.sieve import words
 
 

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from arithmetext import sources, studies
-from arithmetext.training import kept, recipes
+from arithmetext import sources
+from arithmetext.paper import studies
+from arithmetext.training import recipes
+from arithmetext.training import run_cache as kept
 
 ROOT = sources.ROOT
 
@@ -228,7 +230,7 @@ def test_a_result_is_made_again_if_its_code_changes(
 ) -> None:
     study = studies.all_studies()["decided_sentences"]
     monkeypatch.setattr(study, "settings", lambda scale: {"searched_to": 1000})
-    own = copy / "studies/decided_sentences.py"
+    own = copy / "paper/studies/decided_sentences.py"
     assert studies.why_again(study, "laptop", tmp_path) == ""
     result = studies.perform(study, "laptop", tmp_path)
     for file, *changes in (
@@ -242,7 +244,7 @@ def test_a_result_is_made_again_if_its_code_changes(
         assert studies.kept(study, "laptop", tmp_path) == result
     for file, *changes in (
         (copy / "text/kernels.py", *ADDED),  # through others
-        (copy / "text/sentences.py", *ADDED),
+        (copy / "search/sentences.py", *ADDED),
         (own, '"101010 101010"', '"1010 1010"'),  # a constant that `run` uses
         (own, "5 - len(first)", "6 - len(first)"),  # a helper
         (own, 'hi = settings["searched_to"] + 1', 'hi = settings["searched_to"]'),
@@ -275,5 +277,5 @@ def test_the_key_of_a_run_is_its_configuration_and_its_code(copy: Path) -> None:
 
 
 def test_estimates_of_cost_change_no_result() -> None:
-    assert "text/histograms.py" in sources.of_module("training.loop")
+    assert "counting/histograms.py" in sources.of_module("training.loop")
     assert "cost.py" not in sources.of_module("training.loop")

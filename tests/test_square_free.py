@@ -27,7 +27,7 @@ from arithmetext.evaluation.square_free import (
 )
 from arithmetext.models.gpt import GPT, GPTConfig
 from arithmetext.models.hmm import HMM, HMMConfig
-from arithmetext.text.sentences import law
+from arithmetext.search.sentences import law
 from arithmetext.text.sieve import Words, words
 from arithmetext.tokens import BPE, Tokenizer, WordTokens
 from arithmetext.tokens.spelling import spell

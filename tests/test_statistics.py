@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
 
+from arithmetext.counting import histograms, order, walks
+from arithmetext.counting.census import census, unigram_entropy
+from arithmetext.counting.divergence import fit_ranks, js_divergence, js_matrix, rank_frequency
+from arithmetext.counting.histograms import chunk_histograms, count_words
+from arithmetext.counting.order import block_counts, block_entropies, compression, orientation
+from arithmetext.counting.walks import crossover, fluctuations, walk
 from arithmetext.errors import InputError
-from arithmetext.text import histograms, order, walks
-from arithmetext.text.census import census, unigram_entropy
-from arithmetext.text.histograms import chunk_histograms, count_words
-from arithmetext.text.order import block_counts, block_entropies, compression, orientation
 from arithmetext.text.sieve import words
-from arithmetext.text.statistics import fit_ranks, js_divergence, js_matrix, rank_frequency
-from arithmetext.text.walks import crossover, fluctuations, walk
 from arithmetext.trees import packed
 
 any_histogram = st.dictionaries(st.integers(1, 40), st.integers(1, 10**9), min_size=1, max_size=30)

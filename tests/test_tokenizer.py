@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import models, trainers
 
+from arithmetext.counting.census import census
 from arithmetext.errors import InputError
-from arithmetext.text.census import census
 from arithmetext.text.sieve import words
 from arithmetext.text.splits import splits
 from arithmetext.tokens import BPE, Tokenizer, WordTokens, load

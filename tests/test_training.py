@@ -32,7 +32,7 @@ from torch.nn.attention import SDPBackend
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from arithmetext import cli_train
+from arithmetext.cli import train as cli_train
 from arithmetext.errors import InputError
 from arithmetext.evaluation.generation import generate
 from arithmetext.evaluation.subjects import subject
@@ -769,6 +769,8 @@ def test_recipes_are_listed(nt: Run) -> None:
 
 
 def test_text_and_tokens_are_used_without_torch() -> None:
-    modules = "arithmetext.text.sieve, arithmetext.tokens, arithmetext.cli, arithmetext.report"
+    modules = (
+        "arithmetext.text.sieve, arithmetext.tokens, arithmetext.cli, arithmetext.paper.report"
+    )
     script = f"import {modules}, sys; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from arithmetext.evaluation import intervals
+from arithmetext.evaluation import estimates as intervals
 from arithmetext.integers import short
-from arithmetext.studies import Verdict, all_studies
+from arithmetext.paper.studies import Verdict, all_studies
 from as_the_paper_says import BUILDERS, MEASURES, UNKNOWN, Data, about
 
 STUDIES = all_studies()

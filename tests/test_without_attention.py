@@ -11,11 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import entropy
 
 from arithmetext.evaluation import without_attention
-from arithmetext.evaluation.without_attention import (
-    conditional_entropy,
-    least_loss,
-    miller_madow,
-)
+from arithmetext.evaluation.without_attention import conditional_entropy, least_loss, miller_madow
 from arithmetext.models.files import load
 from arithmetext.models.gpt import GPT
 from arithmetext.training.config import Config, changed

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arithmetext.errors import InputError
-from arithmetext.evaluation.intervals import Estimate, ratio, share_of
+from arithmetext.evaluation.estimates import Estimate, ratio, share_of
 from arithmetext.evaluation.words import (
     Divergences,
     accuracies,

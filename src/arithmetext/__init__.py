@@ -12,9 +12,9 @@ from .errors import InputError
 from .trees import Tree, factor, least, pack, packed, tree, tree_of_word, unpack, word
 
 if TYPE_CHECKING:
-    from .text.census import census
-    from .text.dictionary import dictionary_size
-    from .text.histograms import count_words
+    from .counting.census import census
+    from .counting.dictionary import dictionary_size
+    from .counting.histograms import count_words
     from .text.sieve import segments, words
 
 __version__ = "0.1.0"
@@ -39,15 +39,15 @@ __all__ = [
 
 # What stands on numpy and numba is imported when it is first asked for.
 _LATER = {
-    "census": "census",
-    "count_words": "histograms",
-    "dictionary_size": "dictionary",
-    "segments": "sieve",
-    "words": "sieve",
+    "census": "counting.census",
+    "count_words": "counting.histograms",
+    "dictionary_size": "counting.dictionary",
+    "segments": "text.sieve",
+    "words": "text.sieve",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name in _LATER:
-        return getattr(import_module(f"{__name__}.text.{_LATER[name]}"), name)
+        return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -84,7 +84,7 @@ def census(x: int) -> Cost:
     Measured on one core: 3 s at 10^13, 21 s at 10^14, 122 s and 290 MB at 10^15. Cores share two
     thirds of the time; the memory is for a sieve up to 32 √x.
     """
-    from .text.census import check_bound
+    from .counting.census import check_bound
 
     check_bound(x)
     seconds = 122 * (x / 1e15) ** 0.77
@@ -96,8 +96,8 @@ def divergence(n: int, chunks: int) -> Cost:
 
     Measured: 1.5 ns to count a word, 3.2 ns to compare how often two chunks have a word.
     """
-    from .text.dictionary import dictionary_size
-    from .text.histograms import check_chunks
+    from .counting.dictionary import dictionary_size
+    from .counting.histograms import check_chunks
 
     check_chunks(n, chunks)
     words = dictionary_size(n)
@@ -117,7 +117,7 @@ def blocks(lo: int, hi: int, longest: int) -> Cost:
 
 def compression(lo: int, hi: int) -> Cost:
     """The cost of compressing the text: 15 µs a word, nearly all for xz, which needs 700 MB."""
-    from .text.order import check_length
+    from .counting.order import check_length
 
     check_length(lo, hi)
     return Cost(visit(lo, hi).seconds + 15e-6 * (hi - lo), memory=7e8 + 20 * (hi - lo))

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ..models.gpt import GPT, watching
 from ..tokens import Tokenizer
-from .intervals import Estimate, ratio
+from .estimates import Estimate, ratio
 from .prompts import ends
 
 # A distance is counted from where the token that looks begins, or the one after it.

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from ..models.language import LanguageModel
 from ..progress import progress
+from .estimates import Estimate, ratio, share
 from .generation import generate
-from .intervals import Estimate, ratio, share
 from .prompts import Prompts, ends
 from .scoring import score
 

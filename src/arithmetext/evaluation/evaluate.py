@@ -16,8 +16,8 @@ from ..text.splits import Range, unseen
 from ..trees import unpack
 from .alignment import alignments
 from .context import WORD, by_context
+from .estimates import Estimate, ratio, share
 from .generation import Continuations, continued
-from .intervals import Estimate, ratio, share
 from .likelihood import separation
 from .masking import masked_accuracy
 from .prompts import Prompts, draw

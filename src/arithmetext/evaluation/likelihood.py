@@ -29,7 +29,7 @@ from ..text.sieve import Words, passing_words
 from ..text.splits import Range
 from ..tokens import Tokenizer
 from ..training.stream import FORGOTTEN, TEST, Ids, Stream
-from .intervals import NOTHING, Estimate, Z, ratio, share
+from .estimates import NOTHING, Estimate, Z, ratio, share
 from .scoring import score
 
 CONTROLS = ("unigram", "shuffled", "shuffled in eights", "backwards", "deleted")

@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..models.gpt import GPT
 from ..progress import progress
 from ..training.stream import MASKING
-from .intervals import Estimate, ratio
+from .estimates import Estimate, ratio
 from .scoring import TOKENS
 
 

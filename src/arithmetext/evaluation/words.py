@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..text.sieve import Words
-from .intervals import Estimate, ratio, share_of
+from .estimates import Estimate, ratio, share_of
 
 MALFORMED = 0
 PRIME = 2

@@ -16,13 +16,7 @@ from ..tokens import Tokenizer
 from ..tokens import load as load_tokenizer
 from .gpt import GPT
 from .hmm import HMM, HMMConfig
-from .hugging_face import (
-    ARCHITECTURES,
-    load_pretrained,
-    read_config,
-    read_tensors,
-    save_pretrained,
-)
+from .hugging_face import ARCHITECTURES, load_pretrained, read_config, read_tensors, save_pretrained
 from .unfilled import unfilled
 
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..text.locate import locate
+from ..search.locate import locate
 from ..text.sieve import words
 from ..tokens import Tokenizer
 from ..tokens.spelling import Ids, spell

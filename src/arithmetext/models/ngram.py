@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..compiled import kernel
+from ..counting.histograms import Counts, ranks_of
 from ..errors import InputError
-from ..text.histograms import Counts, ranks_of
+from ..search.residues import dictionary
 from ..text.ranges import over_ranges, spans
-from ..text.residues import dictionary
 from ..text.sieve import MAX, Words, passing_words
 from ..text.splits import Range, splits
 from ..tokens import WordTokens

@@ -1,4 +1,4 @@
-"""The residue oracle as a language model; `text.residues` says what it knows."""
+"""The residue oracle as a language model; `search.residues` says what it knows."""
 
 from functools import lru_cache
 
@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..counting.histograms import ranks_of
 from ..errors import InputError
-from ..text.histograms import ranks_of
-from ..text.residues import Rests, count_rests, smooth_parts
+from ..search.residues import Rests, count_rests, smooth_parts
 from ..text.sieve import Words, check_range
 from ..tokens import WordTokens
 from .spelled import Probabilities, WordReading

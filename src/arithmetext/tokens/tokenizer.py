@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..counting.census import census
+from ..counting.histograms import Table, ranks_of
 from ..errors import InputError
 from ..files import make_folder, read_text, write_whole
-from ..text.census import census
-from ..text.histograms import Table, ranks_of
 from ..text.ranges import over_ranges
 from ..text.sieve import Words
 from ..text.splits import TRAINED_TO, Range, splits

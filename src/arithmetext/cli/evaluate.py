@@ -1,0 +1,315 @@
+"""`nt evaluate` and `nt generate`."""
+
+import json
+import sys
+from collections.abc import Sequence
+from math import inf
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .. import cost
+from ..integers import parse_integer, short
+from ..trees import unpack
+from .options import AsJson, Seed, at_least
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+MOST_WORDS = 10**6  # that `nt generate` makes: hours of work for a GPT on a CPU
+MOST_PROMPTS = 10**6  # accuracies are known to 0.001 by then
+
+Model = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN", help="The folder of a run; or locator, ngram-8, oracle-13 and the like."
+    ),
+]
+
+
+def evaluate(
+    run: Model,
+    at: Annotated[
+        list[str] | None,
+        typer.Option(metavar="N", help="Where to measure; may be repeated [1e13]."),
+    ] = None,
+    prompts: Annotated[
+        int,
+        typer.Option(parser=at_least(8, MOST_PROMPTS), metavar="K", help="Number of prompts."),
+    ] = 128,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a model on text it was not trained on.
+
+    Continuations word by word, likelihoods of the text and of what is made
+    up, square-free runs; or, for a model of masked text, the tokens it finds.
+    Intervals are of 95 %. A GPT reads its whole context again for each token,
+    so use a GPU for large models.
+    """
+    from dataclasses import replace
+
+    from torch import nn
+
+    from ..evaluation import subjects
+    from ..evaluation.evaluate import SCORED
+    from ..evaluation.evaluate import evaluate as measure
+    from ..models.oracle import Oracle
+    from ..text.splits import unseen
+
+    places = [parse_integer(n) for n in at or ["1e13"]]
+    subject = subjects.subject(run, places[0])
+    for n in places:
+        unseen(n, subject.trained)  # refused before anything is measured
+    weights = list(subject.model.parameters()) if isinstance(subject.model, nn.Module) else []
+    needed = cost.evaluation(
+        prompts,
+        subject.context,
+        sum(each.numel() for each in weights),
+        generates=getattr(subject.model, "causal", True),
+        card=any(each.is_cuda for each in weights),
+    )
+    cost.check(replace(needed, seconds=needed.seconds * len(places)))
+    report: dict[str, Any] = {
+        "run": run,
+        "model": subject.kind,
+        "context": subject.context,
+        "prompts": prompts,
+        "sequences": SCORED * prompts,
+        "seed": seed,
+        "windows": [],
+    }
+    if not as_json:
+        print(f"{run}: {subject.kind}")
+    for n in places:
+        if isinstance(subject.model, Oracle) and subject.model.at != n:  # it knows one scale
+            subject = subjects.subject(run, n)
+        report["windows"].append(measure(subject, n, prompts=prompts, seed=seed))
+        if not as_json:
+            _show(report, report["windows"][-1])
+    if as_json:
+        print(json.dumps(report, allow_nan=False))
+
+
+def generate(
+    run: Model,
+    at: Annotated[str, typer.Option(metavar="N", help="The integer to begin with.")] = "1e13",
+    words: Annotated[
+        int, typer.Option(parser=at_least(1, MOST_WORDS), metavar="K", help="How many words.")
+    ] = 60,
+    beta: Annotated[
+        float, typer.Option(metavar="B", help="Inverse temperature; inf: the likeliest tokens.")
+    ] = inf,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Let a model continue the text, and show the truth beside it."""
+    from rich.console import Console
+
+    from ..evaluation.generation import next_words
+    from ..evaluation.prompts import before
+    from ..evaluation.subjects import subject
+    from ..evaluation.words import hits
+    from ..text.sieve import check_range
+    from ..text.sieve import words as true_words
+
+    n = parse_integer(at)
+    check_range(n, n + words)
+    asked = subject(run, n)
+    prompt = before(asked.tokenizer, n, length=asked.context)
+    begun = n - int(prompt.places[0])  # words that the prompt begins, or leaves out
+    said = next_words(asked.model, prompt, begun + words, beta=beta, seed=seed)[begun:]
+    there = true_words(n, n + words)
+    right = hits(said, there)
+    rows = [(n + i, unpack(int(word)), _word(said, i)) for i, word in enumerate(there)]
+    if as_json:
+        about = {"run": run, "model": asked.kind, "context": asked.context, "at": n, "seed": seed}
+        keys = ("n", "truth", "prediction")
+        answer = {
+            "beta": "inf" if beta == inf else beta,
+            "right": right,
+            "words": [dict(zip(keys, row, strict=True)) for row in rows],
+        }
+        print(json.dumps(about | answer, allow_nan=False))
+        return
+    console = Console(file=sys.stdout, highlight=False, markup=False, soft_wrap=True)
+    console.print(f"{run}: {asked.kind}")
+    known = any(n < hi and lo < n + words for lo, hi in asked.trained)
+    trained = "; it was trained on this text" if known else ""
+    console.print(f"goes on from the {asked.context} tokens before, β = {_beta(beta)}{trained}\n")
+    digits, width = len(str(n + words)), max(len("truth"), *(len(row[1]) for row in rows))
+    console.print(f"{'n':>{digits}}    {'truth':{width}}  prediction", style="bold")
+    for row in rows:
+        console.print(_row(*row, digits, width))
+    console.print(f"\n{right} of {words} words are right: {right / words:.3f}")
+
+
+def _word(said: Any, i: int) -> str:
+    """A predicted word; what is malformed or missing is shown as such."""
+    if i >= len(said):
+        return "(none)"
+    return unpack(int(said[i])) or "(malformed)"
+
+
+def _row(n: int, truth: str, prediction: str, digits: int, width: int) -> "Text":
+    from rich.text import Text
+
+    right = truth == prediction
+    colour = "green" if right else "red"
+    return Text.assemble(
+        f"{n:{digits}}  ",
+        ("✓" if right else " ", colour),
+        f" {truth:{width}}  ",
+        (prediction, colour),
+    )
+
+
+# What `nt evaluate` prints
+
+
+def _show(report: dict[str, Any], window: dict[str, Any]) -> None:
+    lo, hi = window["window"]
+    print(f"\nat {short(window['at'])}: integers from {lo} to {hi - 1}, seed {report['seed']}")
+    if "masked" in window:
+        _show_masked(report, window["masked"])
+        return
+    made = window["generation"]
+    print(
+        f"{report['prompts']} prompts of {report['context']} tokens, continued by {made['tokens']}"
+    )
+    slides = {"exact": "window read for each token", "block": "a quarter forgotten at once"}
+    _heading("word accuracy, likeliest tokens")
+    for name, quality in made["slides"].items():
+        _line(slides[name] if len(made["slides"]) > 1 else "all tokens", quality["accuracy"])
+    for row in made["by_tokens"]:
+        if row["tokens"] in (16, 128) and row["tokens"] < made["tokens"]:
+            _line(f"first {row['tokens']} tokens", row["accuracy"])
+    _heading("nats a word, the true ones before it given")
+    _line("first tokens after the prompts", window["nats_per_word"])
+    best = made["slides"]["exact"]
+    _heading("frequencies of words in a continuation against the true ones, nats")
+    _line("the paper's KL", best["kl_paper"], "over words that are generated")
+    _line("which leaves out", best["kl_left_out"], "of the true words")
+    _line("Kullback–Leibler divergence", best["kl_where_finite"], "where it is finite")
+    _line("infinite for", best["kl_infinite"], "of the prompts")
+    _line("Jensen–Shannon divergence", best["jensen_shannon"])
+    _line("malformed words", best["malformed"])
+    if len(made["betas"]) > 1:
+        _heading("inverse temperature" + (", by blocks" if "block" in made["slides"] else ""))
+        print(f"  {'β':>5}  {'accuracy':24}{'KL of the paper':24}{'Jensen–Shannon':24}malformed")
+        for row in made["betas"]:
+            columns = ("accuracy", "kl_paper", "jensen_shannon", "malformed")
+            print(f"  {_beta(row['beta']):>5}  {_estimates(row, columns)}")
+    _heading("words")
+    print(f"  {'word':14} {'true':>6} {'generated':>9}  {'precision':24}{'recall':24}F1")
+    for row in made["words"][:SHOWN]:
+        scores = _estimates(row, ("precision", "recall", "f1"))
+        print(f"  {row['word']:14} {row['true']:6} {row['predicted']:9}  {scores}")
+    print(f"  generated where primes stand: {_shares(made['primes']['generated'])}")
+    print(f"  stands where primes are generated: {_shares(made['primes']['standing'])}")
+    aligned = made["alignment"]
+    _heading("collapse and slips: words left out or put in, after which all are compared wrongly")
+    _line("accuracy by chance", aligned["chance"])
+    _line("collapsed: no more than that", aligned["collapsed"])
+    _line("explained by a shift", aligned["explained_by_shift"], "of the collapsed")
+    _line("continuations that slip", aligned["slipped"])
+    _line("accuracy of these", aligned["accuracy_of_slipped"])
+    _line("of the others", aligned["accuracy_of_others"])
+    _line("of all, words at own shifts", aligned["realigned_accuracy"])
+    shifts = sorted(aligned["last_shifts"].items(), key=lambda item: (-item[1], abs(int(item[0]))))
+    listed = ", ".join(f"{_signed(int(shift))} in {count}" for shift, count in shifts[:8])
+    print(f"  words ahead of the truth (−: behind) at the end: {listed}")
+    if "context" in window:
+        _show_likelihoods(report, window)
+    else:
+        print("\nno likelihoods: it is told, or finds out, where it stands")
+    print("\n--json has more: all words, the confusion matrix, accuracy by length, each prompt")
+
+
+def _show_likelihoods(report: dict[str, Any], window: dict[str, Any]) -> None:
+    _heading("with so many tokens before, all true")
+    print(f"  {'from':>5} {'to':>5}  {'token accuracy':24}{'nats a word':24}next word right")
+    for row in window["context"]:
+        columns = ("token_accuracy", "nats_per_word", "word_accuracy")
+        print(f"  {row['first']:5} {row['last']:5}  {_estimates(row, columns)}")
+    rows = window["likelihood"]
+    controls = list(dict.fromkeys(row["control"] for row in rows))
+    _heading("is the text likelier than what is made up? area under the ROC curve")
+    print(f"  {report['sequences']} sequences of each kind and length")
+    print(f"  {'tokens':>6}  " + " ".join(f"{control:18}" for control in controls).rstrip())
+    for length in dict.fromkeys(row["length"] for row in rows):
+        areas = [_estimate(row["auc"], places=2) for row in rows if row["length"] == length]
+        print(f"  {length:6}  " + " ".join(f"{area:18}" for area in areas).rstrip())
+    runs = window["square_free_runs"]
+    _heading("prompts of runs of square-free words, log-likelihood a token")
+    print(f"  {'':30} {'':26} area against true ones")
+    _line("true prompts", runs["true"])
+    for row in runs["runs"]:
+        name = f"runs of {row['run']}" + (", which never occur" if row["run"] > 3 else "")
+        print(f"  {name:30} {_estimate(row['mean']):26} {_estimate(row['auc'])}")
+    control = window.get("impossible")
+    if control is None:
+        return
+    _heading("four words replaced by others that are equally common: nats for all four")
+    print(f"  {control['left']} of {control['asked']} places where such words were found")
+    names = {
+        "true": "the true ones",
+        "here": "arithmetic allows them here",
+        "elsewhere": "it allows them, but not here",
+        "impossible": "impossible: all square-free",
+    }
+    for kind, name in names.items():
+        _line(name, control["nats"][kind])
+    _line("impossible ones cost more in", control["paired"]["here"], "of pairs with those allowed")
+    _line("", control["paired"]["elsewhere"], "of pairs with those not allowed here")
+
+
+def _show_masked(report: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    print(
+        f"{report['prompts']} windows of {report['context']} tokens; share of hidden tokens found"
+    )
+    betas = list(dict.fromkeys(row["beta"] for row in rows))
+    print(f"\n  {'masked':>6}  " + " ".join(f"{f'β = {_beta(b)}':>8}" for b in betas))
+    for share in dict.fromkeys(row["masked"] for row in rows):
+        found = [row["accuracy"] for row in rows if row["masked"] == share]
+        print(f"  {share:6.0%}  " + " ".join(f"{value['value']:8.3f}" for value in found))
+    widest = max((row["accuracy"]["high"] - row["accuracy"]["low"]) / 2 for row in rows)
+    print(f"\n  intervals are ± {widest:.3f} at the most (--json has each)")
+
+
+SHOWN = 12  # words
+
+
+def _heading(title: str) -> None:
+    print(f"\n{title}")
+
+
+def _line(name: str, estimate: dict[str, Any], about: str = "") -> None:
+    print(f"  {name:30} {_estimate(estimate):24} {about}".rstrip())
+
+
+def _estimate(estimate: dict[str, Any], places: int = 3) -> str:
+    """A figure and its interval."""
+    if estimate["value"] is None:
+        return "–"
+    value, low, high = (f"{estimate[key]:.{places}f}" for key in ("value", "low", "high"))
+    return f"{value} [{low}, {high}]"
+
+
+def _estimates(row: dict[str, Any], columns: Sequence[str]) -> str:
+    return "".join(f"{_estimate(row[column]):24}" for column in columns).rstrip()
+
+
+def _beta(beta: Any) -> str:
+    return "∞" if beta in ("inf", inf) else f"{beta:g}"
+
+
+def _signed(shift: int) -> str:
+    return f"{shift:+d}" if shift else "none"
+
+
+def _shares(counts: dict[str, int]) -> str:
+    """The commonest of some words, with their shares."""
+    total = sum(counts.values())
+    shown = [f"{word} {count / total:.0%}" for word, count in list(counts.items())[:5]]
+    return ", ".join(shown) or "there are none"

@@ -1,0 +1,46 @@
+"""Options that several commands share."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from ..errors import InputError
+from ..integers import parse_integer
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Cluster = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="A Dask scheduler to work on, such as tcp://host:8786."),
+]
+Wait = Annotated[
+    bool, typer.Option("--wait", help="Wait for another process that writes to the folder.")
+]
+Timeout = Annotated[float, typer.Option(help="Seconds to try to factor a hard number.")]
+
+
+def at_least(least: int, most: int | None = None) -> Callable[[str | int], int]:
+    """A parser of options that are integers, written as people write them."""
+
+    def parse(value: str | int) -> int:
+        try:
+            number = parse_integer(str(value))
+        except InputError as error:  # a ValueError, whose message the command-line parser drops
+            raise typer.BadParameter(str(error)) from None
+        if number < least:
+            raise typer.BadParameter(f"it must be at least {least}, not {value}")
+        if most is not None and number > most:
+            raise typer.BadParameter(f"it must be at most {most}, not {value}")
+        return number
+
+    return parse
+
+
+MOST_SEED = (1 << 63) - 1
+Seed = Annotated[int, typer.Option(parser=at_least(0, MOST_SEED), metavar="K", help="Random seed.")]
+
+
+def parse_range(start: str, count: str) -> tuple[int, int]:
+    """START and COUNT of a command as a half-open range."""
+    lo = parse_integer(start)
+    return lo, lo + parse_integer(count)

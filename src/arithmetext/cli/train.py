@@ -1,0 +1,113 @@
+"""`nt train` and `nt recipes`."""
+
+import json
+import os
+from importlib import import_module
+from math import isfinite
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..errors import InputError
+from ..integers import short
+from .options import AsJson, Wait
+
+
+def train(
+    recipe: Annotated[
+        str | None, typer.Argument(metavar="RECIPE", help="One of those `nt recipes` lists.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="K=V", help="Change a setting, such as training.lr=1e-3."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The folder of the run (runs/RECIPE).")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run that the folder holds.")
+    ] = False,
+    wait: Wait = False,
+    search_lr: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,…", help="Try learning rates by short runs, take the best."),
+    ] = None,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write figures for TensorBoard as well.")
+    ] = False,
+) -> None:
+    """Train a model.
+
+    A run that was killed goes on with --resume and ends with the same weights. Several devices:
+    torchrun --nproc-per-node=K -m arithmetext train RECIPE.
+    """
+    from ..training import config, loop, recipes, search
+
+    if tensorboard:
+        import_module("tensorboard")  # a missing one is found before the run's folder is made
+    rates = _rates(search_lr)
+    wanted = None
+    if recipe is not None:
+        wanted = config.changed(recipes.recipe(recipe), settings or [])
+        folder = out or Path("runs") / recipe
+    else:
+        if not resume or out is None:
+            raise InputError("which recipe? `nt recipes` lists them; or --resume with --out DIR")
+        if settings or rates:
+            raise InputError("a run that is resumed keeps its settings: leave out --set")
+        folder = out
+    if rates and wanted is not None:
+        wanted, losses = search.search(wanted, folder, rates, resume=resume, wait=wait)
+        for lr, loss in losses.items():
+            mark = " (taken)" if lr == wanted.training.lr else ""
+            _say(f"learning rate {lr:g}: validation loss {loss:.4f}{mark}")
+    outcome = loop.train(wanted, folder, resume=resume, wait=wait, tensorboard=tensorboard)
+    early = ", stopped early" if outcome.stopped_early else ""
+    words = f", {outcome.nats_per_word:.4f} a word" if outcome.nats_per_word else ""
+    _say(
+        f"{folder}: {outcome.steps} steps in {outcome.seconds:.0f} s{early};"
+        f" validation {outcome.validation_loss:.4f} nats a token{words},"
+        f" {outcome.accuracy:.1%} of tokens right"
+    )
+
+
+def recipes(as_json: AsJson = False) -> None:
+    """List the recipes that `nt train` takes."""
+    from dataclasses import asdict
+
+    from ..models.config import GPTConfig
+    from ..training.recipes import RECIPES
+
+    def shape(model: Any) -> str:
+        if isinstance(model, GPTConfig):
+            return f"{model.layers} layers, width {model.width}, {model.positions} positions"
+        return f"HMM of {model.states} states, given the {model.conditioned}"
+
+    configs = {name: make() for name, make in RECIPES.items()}
+    if as_json:
+        print(json.dumps({name: asdict(config) for name, config in configs.items()}, indent=1))
+        return
+    print(f"{'recipe':24} {'tokens':10}    L   steps of tokens  model")
+    for name, c in configs.items():
+        print(
+            f"{name:24} {c.tokens.kind:5} {c.tokens.size:4} {c.model.context:5}"
+            f" {c.training.steps:7} {short(c.training.batch):>9}"
+            f"  {shape(c.model)}, {c.training.optimizer} {c.training.lr:g}"
+        )
+
+
+def _rates(written: str | None) -> list[float]:
+    try:
+        rates = [float(rate) for rate in written.split(",")] if written is not None else []
+    except ValueError:
+        rates = [0.0]
+    if not all(isfinite(rate) and rate > 0 for rate in rates):
+        raise InputError(f"--search-lr takes rates, such as 3e-4,1e-3,3e-3, not {written!r}")
+    return list(dict.fromkeys(rates))
+
+
+def _say(line: str) -> None:
+    """Of several processes that train together one speaks."""
+    if os.environ.get("RANK", "0") == "0":
+        print(line)

@@ -1,0 +1,1 @@
+"""Exact counts and statistics of the text."""

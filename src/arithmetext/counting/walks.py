@@ -1,0 +1,135 @@
+"""The walk of a single word: how unevenly its occurrences are spread, at every scale."""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from math import exp
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..compiled import kernel
+from ..errors import InputError
+from ..text.ranges import over_ranges, spans
+from ..text.sieve import passing_words, piece_size, segment_size
+from ..trees import tree_of_word
+from .order import check_length
+
+
+@dataclass(frozen=True)
+class Crossover:
+    """Two power laws that meet at a lag, with the exponents before and after it."""
+
+    lag: float
+    before: float
+    after: float
+    rms: float  # root mean square residual of ln F²
+
+
+@dataclass(frozen=True)
+class Walk:
+    """How the number of occurrences of one word in a window varies with the window's length.
+
+    `fluctuations` is F², the variance over all windows of that lag; `exponents` its local slope
+    d ln F² / d ln l: 1 for a walk without memory (diffusive), above 1 for one that persists
+    (superdiffusive), 2 for a ballistic one.
+    """
+
+    word: str
+    occurrences: int
+    lags: list[int]
+    fluctuations: list[float]
+    exponents: list[float]
+    crossover: Crossover
+
+
+def walk(
+    word: str, lo: int, hi: int, *, threads: int | None = None, cluster: str | None = None
+) -> Walk:
+    """The walk that steps up at every lo ≤ n < hi that has the word.
+
+    Lags go from 1 to a hundredth of the range, ten in each decade; longer ones would be variances
+    of too few windows. The mean is that of the whole range: a density that drifts within it is part
+    of F² and makes long lags look ballistic. To tell drift from memory, compare with a range of the
+    same length higher up, where the text hardly drifts.
+    """
+    check_length(lo, hi)
+    if hi - lo < 1000:
+        raise InputError(f"a walk over {hi - lo} integers is too short: at least 1000")
+    packed = tree_of_word(word).packed
+    path = np.zeros(hi - lo + 1, np.int32)
+    if packed < 2**64:
+        here = 1
+        job = partial(_steps, packed)
+        for steps in over_ranges(
+            job, lo, hi, size=piece_size(hi), threads=threads, cluster=cluster, title="walking"
+        ):
+            there = here + len(steps)
+            np.cumsum(steps, out=path[here:there])
+            path[here:there] += path[here - 1]
+            here = there
+    if not path[-1]:
+        raise InputError(f"the word {word or '(empty)'} does not occur in {lo}..{hi - 1}")
+    decades = np.log10((hi - lo) / 100)
+    lags = np.unique(np.logspace(0, decades, int(10 * decades) + 1).round().astype(int)).tolist()
+    squares = fluctuations(path, lags, threads=threads)
+    exponents = np.gradient(np.log(squares), np.log(lags)).tolist()
+    return Walk(word, int(path[-1]), lags, squares, exponents, crossover(lags, squares))
+
+
+def _steps(packed: int, lo: int, hi: int) -> NDArray[np.bool_]:
+    return np.concatenate(
+        [passing_words(a, b) == np.uint64(packed) for a, b in spans(lo, hi, segment_size(hi))]
+    )
+
+
+def fluctuations(
+    path: NDArray[np.int32], lags: Sequence[int], *, threads: int | None = None
+) -> list[float]:
+    """F²(l), the variance of path[i + l] − path[i] over all i, for each lag.
+
+    A path goes up by 0 or 1 with each step, and has at most LONGEST of them.
+    """
+    with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
+        return list(pool.map(partial(_variance, path), lags))
+
+
+@kernel
+def _variance(path: NDArray[np.int32], lag: int) -> float:
+    """Summed as integers, which makes vector instructions, by parts that cannot overflow."""
+    count = len(path) - lag
+    mean = (np.int64(path[-1]) - path[0]) * lag // (len(path) - 1)  # nearly: so nothing cancels
+    total, squares = 0.0, 0.0
+    for begin in range(0, count, 512):
+        part, part_squares = 0, 0
+        ahead = path[begin + lag : begin + lag + 512]
+        here = path[begin : begin + len(ahead)]
+        for i in range(len(ahead)):
+            distance = np.int64(ahead[i]) - here[i] - mean
+            part += distance
+            part_squares += distance * distance
+        total += part
+        squares += part_squares
+    return squares / count - (total / count) ** 2
+
+
+def crossover(lags: Sequence[int], squares: Sequence[float]) -> Crossover:
+    """The best fit of two straight lines that meet, to ln F² against ln l, by least squares.
+
+    The lag where they meet is searched on a grid, three lags from either end at least.
+    """
+    if len(lags) < 7:
+        raise InputError(f"two lines need at least 7 lags, not {len(lags)}")
+    x, y = np.log(lags), np.log(squares)
+
+    def fit(meeting: float) -> tuple[float, float, float, float]:
+        basis = np.stack([np.ones_like(x), x, np.maximum(x - meeting, 0)], 1)
+        solution = np.linalg.lstsq(basis, y, rcond=None)[0]
+        rms = float(np.sqrt(np.mean((y - basis @ solution) ** 2)))
+        _, before, bend = solution.tolist()
+        return rms, exp(meeting), before, before + bend
+
+    rms, lag, before, after = min(fit(meeting) for meeting in np.linspace(x[2], x[-3], 500))
+    return Crossover(lag, before, after, rms)

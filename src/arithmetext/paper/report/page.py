@@ -1,0 +1,219 @@
+"""The page of the report, as HTML."""
+
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from typing import Any
+from urllib.parse import quote
+
+from ... import __version__
+from ...integers import parse_integer, short
+from .. import studies
+from .findings import Finding, counted, csv_text
+
+ROWS = 200  # in the page; more are for programs
+
+# What a study is called has no hyphen: ids with one are the page's own.
+
+
+def page(findings: Sequence[Finding]) -> str:
+    """All of it, in one piece: nothing is fetched from anywhere."""
+    verdicts = [verdict for finding in findings for verdict in finding.verdicts]
+    return _PAGE.format(
+        style=files(__package__).joinpath("style.css").read_text(encoding="utf-8"),
+        version=__version__,
+        counted=counted(verdicts),
+        scale=_scale(findings),
+        duration=_duration(sum(finding.seconds for finding in findings)),
+        verdicts=_verdicts(findings) if verdicts else "",
+        contents="\n".join(_entry(finding) for finding in findings),
+        sections="\n".join(_section(k, finding) for k, finding in enumerate(findings, start=1)),
+    )
+
+
+def _scale(findings: Sequence[Finding]) -> str:
+    """The scale whose settings most studies have, and those that have others."""
+    number = {s: sum(s in finding.scales for finding in findings) for s in studies.SCALES}
+    most = max(number.values())
+    if not most:
+        return "with settings of their own"
+    scales = [s for s in studies.SCALES if number[s] == most]
+    others = [_link(f) for f in findings if not set(scales) & set(f.scales)]
+    return f"at {' or '.join(scales)} scale" + (
+        f" (but with settings of their own: {', '.join(others)})" if others else ""
+    )
+
+
+def _duration(seconds: float) -> str:
+    """
+    >>> _duration(7.26), _duration(769), _duration(7500)
+    ('7.3 s', '12 min 49 s', '2 h 5 min')
+    """
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _link(finding: Finding) -> str:
+    return f'<a href="#{finding.name}">{escape(finding.title)}</a>'
+
+
+def _entry(finding: Finding) -> str:
+    return f"<li>{_link(finding)}</li>"
+
+
+def _verdicts(findings: Sequence[Finding]) -> str:
+    head = "".join(f'<th scope="col">{name}</th>' for name in ("Claim", "Paper", "Here", "Verdict"))
+    groups = "\n".join(
+        f'<tbody id="{finding.name}-verdicts">'
+        f'<tr><th colspan="4" scope="rowgroup">{_link(finding)}</th></tr>'
+        f"{''.join(map(_verdict, finding.verdicts))}</tbody>"
+        for finding in findings
+        if finding.verdicts
+    )
+    return _VERDICTS.format(head=head, groups=groups)
+
+
+def _verdict(verdict: studies.Verdict) -> str:
+    kind = {True: "agrees", False: "differs", None: "untested"}[verdict.agrees]
+    why = f'<p class="why">{escape(verdict.why)}</p>' if verdict.why else ""
+    sign = f'<span aria-hidden="true">{verdict.sign}</span>'
+    return (
+        f'<tr class="{kind}"><th scope="row">{escape(verdict.claim)}</th>'
+        f'<td data-name="Paper">{escape(verdict.paper)}</td>'
+        f'<td data-name="Here">{escape(verdict.ours)}{why}</td>'
+        f'<td class="verdict">{sign} {verdict.said}</td></tr>'
+    )
+
+
+def _section(number: int, finding: Finding) -> str:
+    name = finding.name
+    how = [f"took {_duration(finding.seconds)}"]
+    if finding.verdicts:
+        how.insert(0, f'<a href="#{name}-verdicts">{counted(finding.verdicts)}</a>')
+    numbers = ""
+    if finding.rows:
+        address = f"data:text/csv;charset=utf-8,{quote(csv_text(finding), safe=',:;/()=')}"
+        how.append(f'<a download="{name}.csv" href="{address}">numbers as CSV</a>')
+        numbers = f"<details><summary>The numbers</summary>{_table(finding)}</details>"
+    return _SECTION.format(
+        name=name,
+        number=number,
+        title=escape(finding.title),
+        svg=finding.svg,
+        caption=escape(finding.caption),
+        how=" ".join(f"<span>{part}</span>" for part in how),
+        settings=_settings(finding.settings),
+        numbers=numbers,
+    )
+
+
+def _settings(value: Any) -> str:
+    """Settings for people: what is nested in JSON is nested on the page."""
+    if isinstance(value, dict):
+        pairs = (
+            f"<dt>{escape(key.replace('_', ' '))}</dt><dd>{_settings(inner)}</dd>"
+            for key, inner in value.items()
+        )
+        return f"<dl>{''.join(pairs)}</dl>"
+    if isinstance(value, list):
+        return ", ".join(map(_settings, value))
+    if isinstance(value, int) and value >= 10**4 and parse_integer(short(value)) == value:
+        return short(value)
+    return escape(_shown(value))
+
+
+def _table(finding: Finding) -> str:
+    """The twin of the picture: its numbers."""
+    rows, number = finding.rows[:ROWS], len(finding.rows)
+    columns = zip(*rows, strict=True)
+    numeric = [all(isinstance(cell, int | float | None) for cell in column) for column in columns]
+    kinds = [' class="number"' if right else "" for right in numeric]
+    head = "".join(
+        f'<th scope="col"{kind}>{escape(name)}</th>'
+        for kind, name in zip(kinds, finding.header, strict=True)
+    )
+    body = "\n".join(f"<tr>{_cells(row, kinds)}</tr>" for row in rows)
+    part = f": the first {ROWS} of {number:,} rows; the CSV has all {number:,}"
+    title = escape(finding.title)
+    return (
+        f'<div class="wide" tabindex="0" role="region" aria-label="Numbers: {title}">'
+        f'<table class="numbers"><caption>{title}'
+        f"{part if number > ROWS else ''}</caption>"
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _cells(row: Sequence[Any], kinds: Sequence[str]) -> str:
+    """The first cell says what the others are about."""
+    first, *others = (escape(_shown(cell)) for cell in row)
+    cells = [f"<td{kind}>{cell}</td>" for kind, cell in zip(kinds[1:], others, strict=True)]
+    return "".join([f'<th scope="row"{kinds[0]}>{first}</th>', *cells])
+
+
+def _shown(cell: Any) -> str:
+    if cell is None:
+        return "–"
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if isinstance(cell, float):
+        return f"{cell:.6g}"
+    if isinstance(cell, int):
+        return f"{cell:,}" if cell < 10**15 else short(cell)
+    return str(cell)
+
+
+_VERDICTS = """<h2 id="the-verdicts">Verdicts</h2>
+<p class="choice"><label><input type="checkbox" id="only-differing" autocomplete="off"> Show only
+what differs</label></p>
+<table class="verdicts">
+<thead><tr>{head}</tr></thead>
+{groups}
+</table>"""
+
+_SECTION = """<section id="{name}">
+<h2 id="{name}-title">{title}</h2>
+<figure>
+<div class="picture" role="img" aria-labelledby="{name}-title" aria-describedby="{name}-caption">
+{svg}
+</div>
+<figcaption id="{name}-caption"><b>Figure {number}.</b> {caption}</figcaption>
+</figure>
+<p class="how">{how}</p>
+<details><summary>Settings</summary>{settings}</details>
+{numbers}
+</section>"""
+
+# The policy makes a browser refuse what the page should never ask for.
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy"
+ content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>The arithmetic text, reproduced</title>
+<link rel="icon" href="data:,">
+<style>
+{style}</style>
+</head>
+<body>
+<main>
+<h1>The arithmetic text, reproduced</h1>
+<p>The figures of <cite>Testing Transformer Learnability on the Arithmetic Sequence of Rooted
+Trees</cite>, made anew by arithmetext {version}, with the numbers behind them and what became of
+the paper’s claims. <b>{counted}</b>. The studies ran {scale} and took {duration} together.
+<a class="skip" href="#the-figures">To the figures</a></p>
+{verdicts}
+<nav aria-label="Figures">
+<h2 id="the-figures">Figures</h2>
+<ol>
+{contents}
+</ol>
+</nav>
+{sections}
+</main>
+</body>
+</html>
+"""

@@ -1,0 +1,1 @@
+"""Find sentences, and where a window of words stands."""

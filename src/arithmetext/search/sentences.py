@@ -1,0 +1,204 @@
+"""Sentences: runs of consecutive words, where they occur, and what arithmetic rules out."""
+
+from collections.abc import Iterator
+from functools import lru_cache, partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import trees
+from ..compiled import kernel
+from ..errors import InputError
+from ..text.ranges import over_ranges, spans
+from ..text.sieve import Words, check_range, passing_words, piece_size, segment_size
+
+Sentence = tuple[int, ...]  # packed words; ANY stands for any one word
+ANY = 0
+
+_PRIME = trees.pack("10")
+
+
+def parse_sentence(text: str) -> Sentence:
+    """Read words separated by spaces; `*` stands for any one word.
+
+    >>> parse_sentence("111000 10")
+    (56, 2)
+    """
+    sentence = []
+    for place, word in enumerate(text.split(), start=1):
+        if word == "*":
+            sentence.append(ANY)
+            continue
+        try:
+            sentence.append(trees.tree_of_word(word).packed)
+        except InputError as error:
+            raise InputError(f"word {place} of the sentence: {error}") from None
+        if sentence[-1] >= 2**63:
+            raise InputError(f"word {place} of the sentence is longer than any below 2^63")
+    if not any(sentence):
+        raise InputError('a sentence needs at least one word, such as "111000 10" or "10 * 10"')
+    return tuple(sentence)
+
+
+def find(
+    sentence: Sentence,
+    lo: int,
+    hi: int,
+    *,
+    threads: int | None = None,
+    cluster: str | None = None,
+    title: str = "",
+) -> Iterator[NDArray[np.int64]]:
+    """Where the sentence begins, in increasing order, piece by piece; it ends below hi."""
+    lo, hi = check_range(lo, hi)
+    last_start = hi - len(sentence) + 1
+    if last_start > lo:
+        yield from over_ranges(
+            partial(_starts, sentence=sentence),
+            lo,
+            last_start,
+            size=piece_size(hi),
+            threads=threads,
+            cluster=cluster,
+            title=title,
+        )
+
+
+def _starts(lo: int, hi: int, *, sentence: Sentence) -> NDArray[np.int64]:
+    # The longest word is the rarest; asking for it first settles most places with one comparison.
+    key = sentence.index(max(sentence))
+    wanted = np.array(sentence, np.uint64)
+    return np.concatenate(
+        [
+            a + _matches(passing_words(a, b + len(sentence) - 1), wanted, key)
+            for a, b in spans(lo, hi, segment_size(hi))
+        ]
+    )
+
+
+@kernel
+def _matches(words: Words, sentence: Words, key: int) -> NDArray[np.int64]:
+    count = len(words) - len(sentence) + 1
+    found = np.empty(count, np.int64)  # pages that are never touched cost nothing
+    size = 0
+    wanted = sentence[key]
+    candidates = words[key : key + count]
+    for i in range(count):
+        if candidates[i] != wanted:
+            continue
+        for j in range(len(sentence)):
+            if sentence[j] != 0 and words[i + j] != sentence[j]:
+                break
+        else:
+            found[size] = i
+            size += 1
+    return found[:size]
+
+
+def find_runs(
+    kind: str, length: int, lo: int, hi: int, *, threads: int | None = None, title: str = ""
+) -> Iterator[NDArray[np.int64]]:
+    """Where `length` consecutive integers below hi are all "square-free" or all the "same word"."""
+    lo, hi = check_range(lo, hi)
+    if length < 1:
+        raise InputError(f"a run has at least one word, not {length}")
+    yield from over_ranges(
+        partial(_run_starts, kind=kind, length=length, end=hi),
+        lo,
+        hi,
+        size=piece_size(hi),
+        threads=threads,
+        title=title,
+    )
+
+
+def _run_starts(lo: int, hi: int, *, kind: str, length: int, end: int) -> NDArray[np.int64]:
+    return np.concatenate(
+        [
+            a + _runs(passing_words(a, min(b + length - 1, end)), length, kind == "square-free")
+            for a, b in spans(lo, hi, segment_size(hi))
+        ]
+    )
+
+
+@kernel
+def _runs(words: Words, length: int, square_free: bool) -> NDArray[np.int64]:
+    found = np.empty(len(words), np.int64)  # pages that are never touched cost nothing
+    size = 0
+    run = 0
+    for i in range(len(words)):
+        if square_free:
+            # Half of the digits are ones; if none has an even place, the word is 1010…10.
+            run = run + 1 if words[i] & np.uint64(0x5555555555555555) == 0 else 0
+        else:
+            run = run + 1 if i > 0 and words[i] == words[i - 1] else 1
+        if run >= length:
+            found[size] = i - length + 1
+            size += 1
+    return found[:size]
+
+
+def law(sentence: Sentence) -> str | None:
+    """What elementary arithmetic says about where the sentence can occur, if it settles that."""
+    known = _law(sentence)
+    if known is None:
+        return None
+    reason, starts = known
+    possible = " or ".join(map(str, starts))
+    return f"{reason}: it can begin at {possible} only" if starts else f"{reason}: it never occurs"
+
+
+def forbidden(sentence: Sentence) -> tuple[int, int, str] | None:
+    """The shortest stretch, its first place and its end, that has a law against it, and the law."""
+    if _law(sentence) is None:  # what holds for a stretch holds for the whole
+        return None
+    for length in range(1, 10):  # the laws speak of 4 or 9 words
+        for first in range(len(sentence) - length + 1):
+            stretch = sentence[first : first + length]
+            known = _law(stretch) if any(stretch) else None
+            # What can stand at 2 alone may stand there.
+            if known is not None and all(start - first < 2 for start in known[1]):
+                return first, first + length, f"{known[0]}: it cannot stand here"
+    return None
+
+
+def _law(sentence: Sentence) -> tuple[str, list[int]] | None:
+    """A reason why the sentence can begin nowhere but at some places.
+
+    Two arguments are tried. A multiple of 2 begins with the child of 2, which is a leaf exactly
+    when 4 does not divide it; the same for 3 and 9, whose child is the first or the second. If no
+    residue of the first integer fits all words, the sentence never occurs. And if every residue
+    that fits makes an even number prime, that number is 2.
+    """
+    for p in (2, 3):
+        if not any(_fits(sentence, r, p) for r in range(p * p)):
+            reason = f"one of any {p * p} consecutive integers is divisible by {p * p}"
+            return f"{reason}, and no place in the sentence allows that", []
+    primes = [j for j, word in enumerate(sentence) if word == _PRIME]
+    starts = set()
+    for residue in range(4):
+        even = [j for j in primes if (residue + j) % 2 == 0]
+        if even:
+            starts.add(2 - even[0])
+        elif _fits(sentence, residue, 2):
+            return None
+    reason = "an even number would have to be prime, and only 2 is"
+    return reason, sorted(n for n in starts if n >= 2)
+
+
+def _fits(sentence: Sentence, residue: int, p: int) -> bool:
+    """Whether every word can stand where it does if the first integer is residue mod p²."""
+    for j, word in enumerate(sentence):
+        here = (residue + j) % (p * p)
+        if word == ANY or here % p:
+            continue
+        # The child of p stands behind those of the smaller primes, so among the first few.
+        if (here != 0) not in _leaves(word)[: p - 1]:
+            return False
+    return True
+
+
+@lru_cache(1 << 16)
+def _leaves(word: int) -> list[bool]:
+    """Which children are leaves."""
+    return [not child.children for child in trees.tree_of_word(trees.unpack(word)).children]
