@@ -1,5 +1,6 @@
 """Shared by all tests: the command `nt`, caches apart from the user's, and tolerances."""
 
+import dataclasses
 import io
 import os
 import signal
@@ -9,7 +10,7 @@ import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import pytest
 from hypothesis import settings
@@ -123,3 +124,11 @@ def refused(nt: Run) -> Callable[..., str]:
         return answer.stderr.strip()
 
     return run
+
+
+def changed(settings: Any, **changes: Any) -> Any:
+    """Settings with some of them changed."""
+    if dataclasses.is_dataclass(settings):
+        return dataclasses.replace(settings, **changes)
+    assert changes.keys() <= settings.keys()
+    return settings | changes

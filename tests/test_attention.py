@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from arithmetext.evaluation.attention import ORIGINS, Looked, begins, by_distance, patterns, swing
-from arithmetext.evaluation.evaluate import plain
+from arithmetext.evaluation.codec import to_json
 from arithmetext.models.gpt import GPT, HEAD, GPTConfig, watching
 from arithmetext.text.sieve import words
 from arithmetext.tokens import BPE, Tokenizer, WordTokens
@@ -175,4 +175,4 @@ def test_the_head_is_chosen_in_one_half_and_shown_in_the_other() -> None:
     waves = [0.5 * (distances % 4 == 1)[1:], (distances % 4 == 0)[1:] * early / pairs]
     expected = 1 + np.array(waves) / 3
     assert [each.value for each in found["all"][1:]] == pytest.approx(expected.mean(0))
-    assert json.loads(json.dumps(plain(found)))["all"][0]["value"] is None
+    assert json.loads(json.dumps(to_json(found)))["all"][0]["value"] is None

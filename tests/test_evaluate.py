@@ -14,8 +14,9 @@ from torch import Tensor
 
 from arithmetext.errors import InputError
 from arithmetext.evaluation import evaluate as evaluating
+from arithmetext.evaluation.codec import to_json
 from arithmetext.evaluation.estimates import Estimate, ratio, share
-from arithmetext.evaluation.evaluate import evaluate, generation, plain
+from arithmetext.evaluation.evaluate import evaluate, generation
 from arithmetext.evaluation.generation import continued
 from arithmetext.evaluation.prompts import draw
 from arithmetext.evaluation.subjects import Subject, subject
@@ -213,7 +214,7 @@ def test_every_figure_of_a_flawed_reciter() -> None:
     wrong[:, 3:200:11] = other
     wrong[:5, 150:-4] = prompts.following[:5, 154:]  # five of them leave out four tokens
     wrong[3, 40:43] = torch.tensor([0, 0, 0])  # three empty words
-    made = plain(generation(Flawed(wrong, tokens.size), prompts, seed=0))
+    made = to_json(generation(Flawed(wrong, tokens.size), prompts, seed=0))
 
     said = [tokens.text(row.numpy()).split(" ")[:-1] for row in wrong]
     said = [
@@ -266,7 +267,7 @@ def test_every_figure_of_a_flawed_reciter() -> None:
     assert aligned["accuracy_of_slipped"]["value"] == pytest.approx(np.mean(shares[:5]))
     assert aligned["accuracy_of_others"]["value"] == pytest.approx(np.mean(shares[5:]))
     assert aligned["realigned_accuracy"]["value"] > quality["accuracy"]["value"] + 0.1
-    assert aligned["last_shifts"][0] == 7
+    assert aligned["last_shifts"]["0"] == 7
     assert aligned["collapsed"]["value"] == 0
     assert aligned["slips_per_1000_words"]["value"] == pytest.approx(5000 / len(every))
 
@@ -354,8 +355,8 @@ def test_masked_models_fill_gaps(tmp_path: Path) -> None:
 
 
 def test_plain_data() -> None:
-    assert plain(Estimate(1.0, math.nan, math.inf)) == {"value": 1.0, "low": None, "high": "inf"}
-    assert plain({"a": [np.arange(2), (-math.inf,)]}) == {"a": [[0, 1], ["-inf"]]}
+    assert to_json(Estimate(1.0, math.nan, math.inf)) == {"value": 1.0, "low": None, "high": "inf"}
+    assert to_json({"a": [np.arange(2), (-math.inf,)]}) == {"a": [[0, 1], ["-inf"]]}
 
 
 # Commands

@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, norm
 
 from arithmetext.evaluation.estimates import (
-    NOTHING,
+    UNKNOWN,
     Estimate,
     bootstrap,
     difference,
+    format_estimate,
     meets,
     ratio,
-    said,
     share,
-    share_of,
+    wilson,
     within,
 )
 
@@ -25,26 +25,26 @@ from arithmetext.evaluation.estimates import (
 def test_shares_as_scipy_has_them(counts: tuple[int, int]) -> None:
     some, n = counts
     theirs = binomtest(some, n).proportion_ci(method="wilson")
-    ours = share_of(some, n)
+    ours = wilson(some, n)
     assert np.allclose(ours, (some / n, theirs.low, theirs.high), atol=1e-9)
     assert share(np.arange(n) < some) == ours
 
 
 def test_a_difference_of_shares_as_newcombe_has_it() -> None:
     # Newcombe (1998), table II, method 10, the first example: 56/70 − 48/80.
-    found = difference(share_of(56, 70), share_of(48, 80))
+    found = difference(wilson(56, 70), wilson(48, 80))
     assert np.allclose(found, (0.2, 0.0524, 0.3339), atol=5e-5)
     # And the last: 10/10 − 0/10.
-    assert np.allclose(difference(share_of(10, 10), share_of(0, 10)), (1, 0.6075, 1), atol=5e-5)
+    assert np.allclose(difference(wilson(10, 10), wilson(0, 10)), (1, 0.6075, 1), atol=5e-5)
 
 
 def test_nothing_to_divide_by() -> None:
-    assert share_of(0, 0) == NOTHING
-    assert difference(NOTHING, share_of(1, 2)) == NOTHING
-    assert bootstrap(np.mean, np.array([])) == NOTHING
-    assert not meets(NOTHING, 0, 1)
-    assert not within(NOTHING, 0, 1)
-    assert said(NOTHING) == "not known"
+    assert wilson(0, 0) == UNKNOWN
+    assert difference(UNKNOWN, wilson(1, 2)) == UNKNOWN
+    assert bootstrap(np.mean, np.array([])) == UNKNOWN
+    assert not meets(UNKNOWN, 0, 1)
+    assert not within(UNKNOWN, 0, 1)
+    assert format_estimate(UNKNOWN) == "not known"
 
 
 def test_a_bootstrap_of_means_is_as_wide_as_their_error() -> None:
@@ -94,5 +94,9 @@ def test_ranges() -> None:
     assert not meets(known, 0.41, 0.5) and not meets(known, 0, 0.19)
     assert within(known, 0.2, 0.4)
     assert not within(known, 0.21, 0.4) and not within(known, 0.2, 0.39)
-    assert said(known) == said({"value": 0.3, "low": 0.2, "high": 0.4}) == "0.300 [0.200, 0.400]"
-    assert said(known, 1) == "0.3 [0.2, 0.4]"
+    assert (
+        format_estimate(known)
+        == format_estimate({"value": 0.3, "low": 0.2, "high": 0.4})
+        == "0.300 [0.200, 0.400]"
+    )
+    assert format_estimate(known, 1) == "0.3 [0.2, 0.4]"

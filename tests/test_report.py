@@ -14,7 +14,11 @@ import pytest
 from matplotlib.figure import Figure
 
 from arithmetext import InputError
-from arithmetext.paper import report, studies
+from arithmetext.evaluation.codec import to_json
+from arithmetext.paper import report
+from arithmetext.paper.report import findings
+from arithmetext.paper.study import Verdict, all_studies
+from conftest import changed
 
 SMALL: dict[str, dict[str, Any]] = {
     "walks": {"count": 10**5},
@@ -72,8 +76,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
     (folder / "data").mkdir()
     for name, changes in SMALL.items():
-        study = studies.all_studies()[name]
-        settings = study.settings("laptop") | changes
+        study = all_studies()[name]
+        settings = changed(study.settings("laptop"), **changes)
         keep(folder, name, settings=settings, data=study.run(settings))
     report.build(folder)
     return folder
@@ -89,7 +93,7 @@ def keep(folder: Path, name: str, **parts: Any) -> None:
     """A result as `perform` writes it."""
     result = {"study": name, "settings": {}, "sources": {}, "seconds": 30.0, "data": {}} | parts
     (folder / "data").mkdir(exist_ok=True)
-    (folder / f"data/{name}.json").write_text(json.dumps(result))
+    (folder / f"data/{name}.json").write_text(json.dumps(to_json(result)))
 
 
 @pytest.fixture
@@ -107,13 +111,14 @@ def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         return figure
 
     study = SimpleNamespace(
+        __name__="made_up",
         TITLE=f"Title {ODD}",
         settings=lambda scale: {"scale": scale},
         plot=plot,
         caption=lambda data: f"Caption {ODD}",
         table=lambda data: ([f"Header {ODD}", "n"], [[f"Cell {ODD}", 1]]),
         verdicts=lambda data: [
-            studies.Verdict(
+            Verdict(
                 claim=f"Claim {ODD}",
                 paper=f"Paper {ODD}",
                 ours=f"Ours {ODD}",
@@ -123,7 +128,7 @@ def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         ],
         folder=tmp_path,
     )
-    monkeypatch.setattr(studies, "all_studies", lambda: {"made_up": study})
+    monkeypatch.setattr(findings, "all_studies", lambda: {"made_up": study})
     keep(tmp_path, "made_up", settings={"scale": "gpu"})
     return study
 
@@ -152,10 +157,10 @@ def test_nothing_is_fetched(folder: Path, page: Page) -> None:
 
 
 def test_studies_come_in_the_order_of_the_paper(page: Page) -> None:
-    order = [name for name in studies.all_studies() if name in SMALL]
+    order = [name for name in all_studies() if name in SMALL]
     assert [a["id"] for tag, a in page.elements if tag == "section"] == order
     contents = page.text[page.text.index("Figures ") :]
-    titles = [studies.all_studies()[name].TITLE for name in order]
+    titles = [all_studies()[name].TITLE for name in order]
     assert contents.startswith(f"Figures {' '.join(titles)}")
     assert re.findall(r"Figure (\d+)\.", page.text) == ["1", "2", "3"]
 
@@ -163,7 +168,7 @@ def test_studies_come_in_the_order_of_the_paper(page: Page) -> None:
 def test_pictures_are_named_and_described(page: Page) -> None:
     pictures = [attributes for _, attributes in page.elements if attributes.get("role") == "img"]
     assert [p["aria-labelledby"] for p in pictures] == [
-        f"{name}-title" for name in studies.all_studies() if name in SMALL
+        f"{name}-title" for name in all_studies() if name in SMALL
     ]
     assert page.count("svg") == page.count("figcaption") == page.count("caption") == len(SMALL)
 
@@ -183,8 +188,8 @@ def test_verdicts_are_counted(folder: Path, page: Page) -> None:
 
 
 def test_what_is_not_tested_is_counted_and_told_apart(made_up: SimpleNamespace) -> None:
-    claims = [studies.Verdict(claim="A", paper="", ours="", agrees=each) for each in (True, False)]
-    claims += [studies.Verdict(claim=c, paper="", ours="", agrees=None, why="Few.") for c in "BC"]
+    claims = [Verdict(claim="A", paper="", ours="", agrees=each) for each in (True, False)]
+    claims += [Verdict(claim=c, paper="", ours="", agrees=None, why="Few.") for c in "BC"]
     made_up.verdicts = lambda data: claims
     page = read(made_up.folder)
     counted = "4 claims: 1 agrees, 1 differs, 2 not tested here"

@@ -1,5 +1,6 @@
 """The main job: studies found, run once, kept, and shown on one page."""
 
+import dataclasses
 import json
 import os
 import re
@@ -15,22 +16,31 @@ import pytest
 import typer
 
 from arithmetext import packed, sources
-from arithmetext.cli import report as report_command
-from arithmetext.cli import reproduce
+from arithmetext.cli.reproduce import report as report_command
+from arithmetext.cli.reproduce import reproduce
 from arithmetext.errors import InputError
 from arithmetext.evaluation import without_attention
+from arithmetext.evaluation.codec import to_json
 from arithmetext.files import sole_writer
-from arithmetext.paper import report, studies
-from arithmetext.paper import runs as reproduction
+from arithmetext.paper import report, runs
+from arithmetext.paper import study as studies
+from arithmetext.paper.runs import Generation, TrainedModel
 from arithmetext.tokens import BPE
 from arithmetext.training import run_cache as kept
-from conftest import Run
+from conftest import Run, changed
 
 _FEW = ("steps=4", "batch=2^10", "device_batch=2^10", "validation=2^10", "interval=2")
-_TINY = [*(f"training.{change}" for change in _FEW), "model.context=64"]
-_GPT = ["tokens.kind=bpe", "model.layers=1", *_TINY]
-_HMM = ["hmm-paper-d64", *_TINY]
+_TINY = (*(f"training.{change}" for change in _FEW), "model.context=64")
+_TINY_GPT = ("tokens.kind=bpe", "model.layers=1", *_TINY)
+_NTP = TrainedModel("ntp-laptop", _TINY_GPT)
+_HMM = TrainedModel("hmm-paper-d64", _TINY)
 _CONTINUING = {"prompts": 4, "tokens": 64, "forget": 16, "seed": 0}
+
+
+def _with_vocabulary(task: str, size: str) -> TrainedModel:
+    return TrainedModel(f"{task}-laptop", (f"tokens.size={size}", *_TINY_GPT))
+
+
 # What takes minutes at laptop scale, made to take seconds.
 SMALL: dict[str, dict[str, Any]] = {
     "decided_sentences": {"searched_to": 10**6},
@@ -46,43 +56,41 @@ SMALL: dict[str, dict[str, Any]] = {
         "ngram_words": 10**5,
         "trained": {
             "HMM, one token": _HMM,
-            "HMM, sequences": ["hmm-laptop", "model.states=16", *_TINY],
-            "GPT-2": ["ntp-laptop", *_GPT],
+            "HMM, sequences": TrainedModel("hmm-laptop", ("model.states=16", *_TINY)),
+            "GPT-2": _NTP,
         },
     },
     "locator": {"lengths": [32, 64], "windows": 2},
-    "tokenization": {"model": ["ntp-laptop", *_GPT], "windows": 4, "farthest": 24},
+    "tokenization": {"model": _NTP, "windows": 4, "farthest": 24},
     "ntp_losses": {
-        "trained": {
-            size: ["ntp-laptop", f"tokens.size={size}", *_GPT] for size in ("64", "256", "1024")
-        }
+        "trained": {size: _with_vocabulary("ntp", size) for size in ("64", "256", "1024")}
     },
     "mlm_losses": {
-        part: {size: [f"{task}-laptop", f"tokens.size={size}", *_GPT] for size in ("64", "256")}
+        part: {size: _with_vocabulary(task, size) for size in ("64", "256")}
         for part, task in (("trained", "mlm"), ("masked", "mlm"), ("causal", "ntp"))
     },
-    "mlm_accuracy": {"model": ["mlm-laptop", "tokens.size=64", *_GPT], "windows": 4},
+    "mlm_accuracy": {"model": _with_vocabulary("mlm", "64"), "windows": 4},
     "accuracy_length": {
-        "model": ["ntp-laptop", *_GPT],
+        "model": _NTP,
         "continuing": _CONTINUING,
         "bounds": [1, 2, 7, 61],
         "integers": 1 << 16,
     },
     "accuracy_beta": {
-        "GPT-2": ["ntp-laptop", *_GPT],
+        "GPT-2": _NTP,
         "HMM": _HMM,
         "betas": [0.1, 1.0, 3.3, "inf"],
         "continuing": _CONTINUING,
     },
-    "unigram_likelihood": {"model": ["ntp-laptop", *_GPT], "longest": 64, "sequences": 8},
+    "unigram_likelihood": {"model": _NTP, "longest": 64, "sequences": 8},
     "square_free_runs": {
-        "models": {"GPT-2": ["ntp-laptop", *_GPT], "HMM": _HMM},
+        "models": {"GPT-2": _NTP, "HMM": _HMM},
         "tokens": 64,
         "sequences": 8,
     },
     **{
         name: {
-            "models": {"GPT-2": ["ntp-laptop", *_GPT], "HMM": _HMM},
+            "models": {"GPT-2": _NTP, "HMM": _HMM},
             "continuing": _CONTINUING,
         }
         for name in ("precision_recall", "prime_positions", "confusion_matrix")
@@ -90,14 +98,14 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 
 
-def recipes(value: Any) -> list[list[str]]:
-    """The recipes in the settings of a study, wherever they stand."""
-    if isinstance(value, list):
-        is_recipe = bool(value) and all(isinstance(item, str) for item in value[1:])
-        return [value] if is_recipe and isinstance(value[0], str) and "-" in value[0] else []
-    return (
-        [each for item in value.values() for each in recipes(item)] if type(value) is dict else []
-    )
+def trained_models(value: Any) -> list[TrainedModel]:
+    """The models in the settings of a study."""
+    if isinstance(value, TrainedModel):
+        return [value]
+    if dataclasses.is_dataclass(value):
+        value = vars(value)
+    items = value.values() if isinstance(value, dict) else []
+    return [model for item in items for model in trained_models(item)]
 
 
 def test_the_page_holds_every_study_and_runs_them_once(
@@ -108,15 +116,14 @@ def test_the_page_holds_every_study_and_runs_them_once(
     monkeypatch.setattr(BPE, "train", cache(partial(BPE.train, lines=1024)))
     for name, changes in SMALL.items():
         study = studies.all_studies()[name]
-        small = study.settings("laptop") | changes
-        assert small.keys() == study.settings("laptop").keys()
+        small = changed(study.settings("laptop"), **changes)
         monkeypatch.setattr(study, "settings", lambda scale, small=small: small)
     for study in studies.all_studies().values():
-        assert studies.kept(study, "laptop", tmp_path / "data") is None
+        assert studies.cached_result(study, "laptop", tmp_path / "data") is None
         result = studies.perform(study, "laptop", tmp_path / "data")
-        again = studies.kept(study, "laptop", tmp_path / "data")
+        again = studies.cached_result(study, "laptop", tmp_path / "data")
         assert again is not None
-        assert json.dumps(vars(again)) == json.dumps(vars(result))
+        assert to_json(again) == to_json(result)
     page = report.build(tmp_path).read_text()
     for name, study in studies.all_studies().items():
         assert f'<section id="{name}"' in page
@@ -130,34 +137,36 @@ def test_the_page_holds_every_study_and_runs_them_once(
 @pytest.mark.parametrize("scale", studies.SCALES)
 def test_settings_of_every_scale_can_be_kept(scale: str) -> None:
     for study in studies.all_studies().values():
-        assert json.loads(json.dumps(study.settings(scale))) == study.settings(scale)
+        settings = to_json(study.settings(scale))
+        assert json.loads(json.dumps(settings)) == settings
 
 
 @pytest.mark.parametrize("scale", studies.SCALES)
 def test_what_is_to_be_trained_exists(scale: str) -> None:
     found = [
-        recipe
+        model
         for study in studies.all_studies().values()
-        for recipe in recipes(study.settings(scale))
+        for model in trained_models(study.settings(scale))
     ]
     assert len(found) > 10
-    for recipe in found:
-        reproduction.config(recipe)
+    for model in found:
+        assert model.config
 
 
 def test_at_the_papers_size_the_models_are_the_papers() -> None:
     d, tokens, positions = 768, 256, 1024
     block = (3 * d * d + 3 * d) + (d * d + d) + (4 * d * d + 4 * d) + (4 * d * d + d) + 4 * d
     for scale in ("gpu", "paper"):
-        counted = reproduction.parameters(reproduction.ntp(scale))
+        counted = runs.ntp(scale).parameters()
         assert counted == (tokens + positions) * d + 12 * block + 2 * d
-    config = reproduction.config(reproduction.ntp("paper"))
+    config = runs.ntp("paper").config
     assert (config.model.context, config.tokens.kind, config.tokens.size) == (1024, "bpe", 256)
 
 
 def test_reproduce_keeps_what_it_has_done(nt: Run, tmp_path: Path, monkeypatch) -> None:
     decided = studies.all_studies()["decided_sentences"]
-    monkeypatch.setattr(decided, "settings", lambda scale: SMALL["decided_sentences"])
+    small = changed(decided.settings("laptop"), **SMALL["decided_sentences"])
+    monkeypatch.setattr(decided, "settings", lambda scale: small)
     chosen = ["--only", "dictionary_growth", "--only", "decided_sentences"]
     first = nt("reproduce", *chosen)
     assert first.returncode == 0, first.stderr
@@ -170,13 +179,13 @@ def test_reproduce_keeps_what_it_has_done(nt: Run, tmp_path: Path, monkeypatch) 
 def test_a_changed_setting_runs_again(tmp_path: Path, monkeypatch) -> None:
     study = studies.all_studies()["dictionary_growth"]
     studies.perform(study, "laptop", tmp_path)
-    assert studies.kept(study, "laptop", tmp_path) is not None
-    smaller = study.settings("laptop") | {"counts_per_decade": 1}
+    assert studies.cached_result(study, "laptop", tmp_path) is not None
+    smaller = changed(study.settings("laptop"), counts_per_decade=1)
     monkeypatch.setattr(study, "settings", lambda scale: smaller)
-    assert studies.kept(study, "laptop", tmp_path) is None
+    assert studies.cached_result(study, "laptop", tmp_path) is None
     result = studies.perform(study, "laptop", tmp_path)
-    assert result.settings == smaller
-    assert studies.kept(study, "laptop", tmp_path) == result
+    assert result.settings == to_json(smaller)
+    assert studies.cached_result(study, "laptop", tmp_path) == result
 
 
 def test_a_result_of_an_earlier_version_is_made_again(tmp_path: Path, capsys) -> None:
@@ -185,7 +194,7 @@ def test_a_result_of_an_earlier_version_is_made_again(tmp_path: Path, capsys) ->
     data = studies.perform(studies.all_studies()["dataset_splits"], "laptop", tmp_path).data
     path = tmp_path / "laptop/data/dataset_splits.json"
     path.parent.mkdir(parents=True)
-    path.write_text(json.dumps(old | {"settings": settings, "data": data}))
+    path.write_text(json.dumps(to_json(old | {"settings": settings, "data": data})))
     assert "10 chunks" in report.build(tmp_path / "laptop").read_text()  # it can still be shown
     reproduce("laptop", ["dataset_splits"], tmp_path)
     assert "recomputed: made by an earlier version\n" in capsys.readouterr().out
@@ -248,7 +257,7 @@ def test_a_report_of_nothing_makes_no_folder(tmp_path: Path) -> None:
 def test_a_damaged_result_is_made_again(tmp_path: Path) -> None:
     study = studies.all_studies()["dictionary_growth"]
     (tmp_path / "dictionary_growth.json").write_text('{"study": "dict')
-    assert studies.kept(study, "laptop", tmp_path) is None
+    assert studies.cached_result(study, "laptop", tmp_path) is None
 
 
 def test_one_that_fails_does_not_stop_the_others(tmp_path, monkeypatch, capsys) -> None:
@@ -297,44 +306,44 @@ def test_the_time_left_goes_by_the_pace_of_what_is_done(monkeypatch) -> None:
 
 
 def test_a_record_outlives_the_weights(tmp_path, monkeypatch, capsys) -> None:
-    recipe = ["ntp-laptop", *_GPT, "seed=17"]
+    model = TrainedModel("ntp-laptop", (*_TINY_GPT, "seed=17"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "one"))
-    known = reproduction.record(recipe)
-    assert [row["step"] for row in known["validation"]] == [2, 4]
-    assert known["tokens"] == 4 << 10
-    assert known["config"]["seed"] == 17
+    known = model.record()
+    assert [row["step"] for row in known.validation] == [2, 4]
+    assert known.tokens == 4 << 10
+    assert known.config["seed"] == 17
     kept.put_records(tmp_path / "carried")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
     monkeypatch.setattr(kept, "train", None)  # it would have to be called
     with pytest.raises(TypeError):
-        reproduction.record(recipe)
+        model.record()
     (tmp_path / "carried/damaged.json").write_bytes(b"\xff{")
     kept.take_records(tmp_path / "carried")
     assert "damaged.json: damaged, or written by an earlier version" in capsys.readouterr().err
-    assert reproduction.record(recipe) == known
+    assert model.record() == known
 
 
 def test_a_record_is_that_of_the_weights(tmp_path, monkeypatch) -> None:
-    recipe = ["ntp-laptop", *_GPT, "seed=18"]
+    model = TrainedModel("ntp-laptop", (*_TINY_GPT, "seed=18"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    folder = kept.trained(reproduction.config(recipe))
+    folder = kept.trained(model.config)
     known = json.loads((folder / "record.json").read_text())
     # One from elsewhere, and weights that are made here.
     shutil.rmtree(folder)
     folder.mkdir()
     (folder / "record.json").write_text(json.dumps(known | {"seconds": -1.0}))
-    assert reproduction.record(recipe)["seconds"] == -1
-    kept.trained(reproduction.config(recipe))
-    assert reproduction.record(recipe)["seconds"] > 0
+    assert model.record().seconds == -1
+    kept.trained(model.config)
+    assert model.record().seconds > 0
     monkeypatch.setattr(kept, "train", None)  # they are there now
-    assert kept.trained(reproduction.config(recipe)) == folder
+    assert kept.trained(model.config) == folder
     (folder / "record.json").write_text("{")
-    assert reproduction.record(recipe)["validation"] == known["validation"]
+    assert model.record().validation == known["validation"]
 
 
 def test_changed_code_trains_again(tmp_path, monkeypatch) -> None:
-    recipe = ["ntp-laptop", *_GPT, "seed=19"]
-    config = reproduction.config(recipe)
+    model = TrainedModel("ntp-laptop", (*_TINY_GPT, "seed=19"))
+    config = model.config
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     known, folders = sources.of_module("training.loop"), []
     for digest in ("first", "second"):
@@ -355,7 +364,7 @@ def test_changed_code_trains_again(tmp_path, monkeypatch) -> None:
     assert kept.why_again() == []
     # Two are kept, since another checkout may use the older one.
     assert set((tmp_path / "arithmetext/runs").iterdir()) == set(folders)
-    assert "sources" not in reproduction.record(recipe)
+    assert "sources" not in kept.record(config)
 
 
 def test_a_run_that_is_being_trained_is_not_removed(tmp_path: Path) -> None:
@@ -368,9 +377,8 @@ def test_a_run_that_is_being_trained_is_not_removed(tmp_path: Path) -> None:
 
 
 def test_prompts_are_taken_where_they_are_asked_for(tmp_path, monkeypatch) -> None:
-    recipe = ["ntp-laptop", *_GPT]
-    for at in (reproduction.NEAR, *reproduction.FAR):
-        prompts, made = reproduction.continuations(recipe, at, _CONTINUING)
+    for at in (runs.TEST_NEAR, *runs.TESTS_FAR):
+        prompts, made = _NTP.continuations(at, Generation(4, 64, 16, 0))
         assert ((prompts.places >= at) & (prompts.places <= at + 10**6)).all()
         place, word = int(prompts.places[0]), int(made.true[0][0])
         assert packed(place) == word

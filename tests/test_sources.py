@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from arithmetext import sources
-from arithmetext.paper import studies
+from arithmetext.paper import study as studies
 from arithmetext.training import recipes
 from arithmetext.training import run_cache as kept
 
@@ -231,7 +231,7 @@ def test_a_result_is_made_again_if_its_code_changes(
     study = studies.all_studies()["decided_sentences"]
     monkeypatch.setattr(study, "settings", lambda scale: {"searched_to": 1000})
     own = copy / "paper/studies/decided_sentences.py"
-    assert studies.why_again(study, "laptop", tmp_path) == ""
+    assert studies.why_recomputed(study, "laptop", tmp_path) == ""
     result = studies.perform(study, "laptop", tmp_path)
     for file, *changes in (
         (copy / "text/kernels.py", '"""', '"""More about it. '),
@@ -241,7 +241,7 @@ def test_a_result_is_made_again_if_its_code_changes(
         (own, "figsize=(7.2", "figsize=(9.2"),
     ):
         change(file, *changes)
-        assert studies.kept(study, "laptop", tmp_path) == result
+        assert studies.cached_result(study, "laptop", tmp_path) == result
     for file, *changes in (
         (copy / "text/kernels.py", *ADDED),  # through others
         (copy / "search/sentences.py", *ADDED),
@@ -250,14 +250,14 @@ def test_a_result_is_made_again_if_its_code_changes(
         (own, 'hi = settings["searched_to"] + 1', 'hi = settings["searched_to"]'),
     ):
         change(file, *changes)
-        assert studies.kept(study, "laptop", tmp_path) is None
-        why = studies.why_again(study, "laptop", tmp_path)
+        assert studies.cached_result(study, "laptop", tmp_path) is None
+        why = studies.why_recomputed(study, "laptop", tmp_path)
         assert why == f"{file.relative_to(copy).as_posix()} changed"
         result = studies.perform(study, "laptop", tmp_path)
     for file in ("errors.py", "integers.py", "trees.py", "text/sieve.py", "text/ranges.py"):
         change(copy / file, "\n\n\n", "\n\nADDED = 1\n\n\n")
     monkeypatch.setattr(study, "settings", lambda scale: {"searched_to": 100})
-    why = studies.why_again(study, "laptop", tmp_path)
+    why = studies.why_recomputed(study, "laptop", tmp_path)
     assert why == "settings, errors.py, integers.py and 3 more changed"
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arithmetext.errors import InputError
-from arithmetext.evaluation.estimates import Estimate, ratio, share_of
+from arithmetext.evaluation.estimates import Estimate, ratio, wilson
 from arithmetext.evaluation.words import (
     Divergences,
     accuracies,
@@ -118,7 +118,7 @@ def test_who_knows_the_text_is_perfect() -> None:
     assert sum(s.true for s in scores) == 750
     assert all(s.precision.value == s.recall.value == s.f1.value == 1 for s in scores)
     # That a word was right each of the few times it came does not mean that it always will be.
-    assert all(s.recall == share_of(s.true, s.true) and s.recall.low < 1 for s in scores)
+    assert all(s.recall == wilson(s.true, s.true) and s.recall.low < 1 for s in scores)
     _, counts = confusion(predicted, true, size=5)
     assert counts[:5, :6].sum() == np.trace(counts[:5]) and counts[5].tolist()[:5] == [0] * 5
     primes = sum(int((p == 2).sum()) for p in predicted)

@@ -1,10 +1,10 @@
-"""How people write integers: 360, 1_000, 1e13, 10^13, 10**13, 2**64*3."""
+"""Parse and format integers as people write them: 360, 1_000, 1e13, 10^13, 10**13, 2**64*3."""
 
 import re
 
 from .errors import InputError
 
-# Larger numbers have no business on a command line, and Python itself prints at most 4300 digits.
+# A command line needs no larger numbers, and Python prints at most 4300 digits by default.
 MAX_DIGITS = 4000
 _MAX_BITS = int(MAX_DIGITS * 3.3219)
 
@@ -26,10 +26,10 @@ def parse_integer(text: str) -> int:
     return product
 
 
-def short(n: int) -> str:
-    """An integer as people say it: 2, 360, 1e8, 2.5e10.
+def format_integer(n: int) -> str:
+    """Write an integer with at most three significant digits once it has five: 360, 1e8, 2.5e10.
 
-    >>> short(360), short(10**13), short(97_500_000_000)
+    >>> format_integer(360), format_integer(10**13), format_integer(97_500_000_000)
     ('360', '1e13', '9.75e10')
     """
     return str(n) if n < 10**4 else re.sub(r"(\.?0+)?e\+0*", "e", f"{n:.2e}")
@@ -45,7 +45,7 @@ def _power(written: str, text: str) -> int:
 
 
 def _raise(base: int, exponent: int, text: str) -> int:
-    # base >= 2^(bit_length - 1), so this refuses before the power is ever computed.
+    # base ≥ 2^(bit_length - 1), so a power that is too large is refused before it is computed.
     if base > 1 and (base.bit_length() - 1) * exponent > _MAX_BITS:
         raise _too_large(text)
     return _checked(base**exponent, text)

@@ -5,9 +5,7 @@ import gc
 import json
 import os
 import re
-import shutil
 import sys
-import traceback
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
@@ -22,10 +20,11 @@ from ..integers import parse_integer
 from . import evaluate as cli_evaluate
 from . import horizon as cli_baselines
 from . import locate as cli_locate
+from . import reproduce as cli_reproduce
 from . import stats as cli_stats
 from . import tokenizer as cli_tokenizer
 from . import train as cli_train
-from .options import AsJson, Cluster, Timeout, Wait, at_least, parse_range
+from .options import AsJson, Cluster, Timeout, at_least, parse_range
 
 app = typer.Typer(
     help="The arithmetic text: integers as trees and Dyck words, and what models learn from them."
@@ -339,103 +338,8 @@ def dictionary(
     print(json.dumps({"x": bound, "words": size}) if as_json else size)
 
 
-@app.command()
-def reproduce(
-    scale: Annotated[str, typer.Option(help="laptop, gpu or paper.")] = "laptop",
-    only: Annotated[
-        list[str] | None,
-        typer.Option(metavar="STUDY", help="Run this study only; may be repeated."),
-    ] = None,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where reports are kept.")] = Path(
-        "reports"
-    ),
-    wait: Wait = False,
-) -> None:
-    """Make every figure and number of the paper, and a report."""
-    from ..files import sole_writer
-    from ..paper import report, studies
-
-    if scale not in studies.SCALES:
-        raise InputError(f"no scale {scale!r}; there are: {', '.join(studies.SCALES)}")
-    chosen = studies.pick(only or [])
-    with sole_writer(out / scale, wait=wait):
-        failed = _perform(chosen, scale, out / scale)
-        if failed:
-            said = (
-                f"failed: {', '.join(failed)}; the page has what was kept of them before,"
-                " if anything"
-            )
-            print(said, file=sys.stderr)
-        if any((out / scale / "data").glob("*.json")):
-            print(f"The report is {report.build(out / scale)}")
-    if failed:
-        raise typer.Exit(1)
-
-
-def _perform(chosen: dict[str, Any], scale: str, folder: Path) -> list[str]:
-    """Run what was not done before; the names of those that failed, which stop no others."""
-    from ..files import make_folder
-    from ..paper import studies
-    from ..training import run_cache as kept
-
-    make_folder(folder / "data")
-    kept.take_records(folder / "runs")
-    done = {name: studies.kept(study, scale, folder / "data") for name, study in chosen.items()}
-    clock = studies.Clock(scale, [chosen[name] for name, result in done.items() if result is None])
-    failed = []
-    width = max(map(len, chosen))
-    for i, (name, study) in enumerate(chosen.items(), start=1):
-        line = f"[{i:{len(str(len(chosen)))}}/{len(chosen)}] {name:{width}}  "
-        if done[name] is not None:
-            print(f"{line}kept from before")
-            continue
-        why = studies.why_again(study, scale, folder / "data")
-        again = [f"recomputed: {why}"] if why else []
-        terminal = sys.stdout.isatty()
-        if terminal:
-            running = line + "; ".join(filter(None, [*again, clock.left()]))
-            print(running[: shutil.get_terminal_size().columns - 1])  # a line that can be replaced
-        over = _LINE_UP if terminal else ""
-        try:
-            seconds = f"{studies.perform(study, scale, folder / 'data').seconds:.1f} s"
-        except Exception as error:
-            if isinstance(error, InputError):
-                print(f"{name}: {error}", file=sys.stderr)
-            else:
-                traceback.print_exc()
-            failed.append(name)
-            seconds, over, again = "failed", "", []  # what went wrong stands on the last line
-        clock.tick(study)
-        kept.put_records(folder / "runs")
-        about = "; ".join(filter(None, [*again, *kept.why_again(), clock.left()]))
-        print(f"{over}{line}{seconds:>8}  {about}".rstrip(), flush=True)
-    return failed
-
-
-_LINE_UP = "\x1b[1A\x1b[2K"  # write over the last line
-
-
-@app.command()
-def report(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A folder with kept results.")
-    ] = Path("reports/laptop"),
-    markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print the verdicts as Markdown, write nothing.")
-    ] = False,
-    wait: Wait = False,
-) -> None:
-    """Write the page of the report again, from kept results alone."""
-    from ..files import sole_writer
-    from ..paper import report
-
-    if markdown:
-        print(report.summary(folder), end="")
-        return
-    if not (folder / "data").is_dir():
-        raise InputError(f"no results in {folder}/data: nt reproduce makes them")
-    with sole_writer(folder, wait=wait):
-        print(f"The report is {report.build(folder)}")
+app.command()(cli_reproduce.reproduce)
+app.command()(cli_reproduce.report)
 
 
 def _tree_json(t: trees.Tree) -> dict[str, Any]:

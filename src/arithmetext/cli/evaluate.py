@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .. import cost
-from ..integers import parse_integer, short
+from ..integers import format_integer, parse_integer
 from ..trees import unpack
 from .options import AsJson, Seed, at_least
 
@@ -169,7 +169,10 @@ def _row(n: int, truth: str, prediction: str, digits: int, width: int) -> "Text"
 
 def _show(report: dict[str, Any], window: dict[str, Any]) -> None:
     lo, hi = window["window"]
-    print(f"\nat {short(window['at'])}: integers from {lo} to {hi - 1}, seed {report['seed']}")
+    print(
+        f"\nat {format_integer(window['at'])}: integers from {lo} to {hi - 1}, seed"
+        f" {report['seed']}"
+    )
     if "masked" in window:
         _show_masked(report, window["masked"])
         return

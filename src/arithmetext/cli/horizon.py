@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ..integers import parse_integer, short
+from ..integers import format_integer, parse_integer
 from .options import AsJson
 
 
@@ -38,7 +38,7 @@ def horizon(
     known = (
         "the scale alone is" if bound == 1 else f"the residues modulo the primes up to {bound} are"
     )
-    print(f"horizon {bound}: at {short(scale)} {known} enough for {asked}")
+    print(f"horizon {bound}: at {format_integer(scale)} {known} enough for {asked}")
     print(f"\n{'primes up to':>12} {'accuracy':>17} {'nats a word':>17}")
     for score in filter(None, [found.before, found.reached]):
         right = f"{score.accuracy:.4f} ± {score.accuracy_error:.4f}"

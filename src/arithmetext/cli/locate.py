@@ -10,7 +10,7 @@ import typer
 
 from ..errors import InputError
 from ..files import read_text
-from ..integers import parse_integer, short
+from ..integers import format_integer, parse_integer
 from ..trees import unpack
 from .options import AsJson
 
@@ -101,7 +101,7 @@ def _verdict(found: "Location") -> str:
 
 def _exact(n: int) -> str:
     """An integer, written shorter where that says the same."""
-    return short(n) if parse_integer(short(n)) == n else str(n)
+    return format_integer(n) if parse_integer(format_integer(n)) == n else str(n)
 
 
 def _words(count: int) -> str:

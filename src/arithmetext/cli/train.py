@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import InputError
-from ..integers import short
+from ..integers import format_integer
 from .options import AsJson, Wait
 
 
@@ -92,7 +92,7 @@ def recipes(as_json: AsJson = False) -> None:
     for name, c in configs.items():
         print(
             f"{name:24} {c.tokens.kind:5} {c.tokens.size:4} {c.model.context:5}"
-            f" {c.training.steps:7} {short(c.training.batch):>9}"
+            f" {c.training.steps:7} {format_integer(c.training.batch):>9}"
             f"  {shape(c.model)}, {c.training.optimizer} {c.training.lr:g}"
         )
 

@@ -1,4 +1,4 @@
-"""Figures with their intervals of 95 %: the bootstrap over prompts."""
+"""Numbers with their 95 % confidence intervals: the bootstrap over prompts, and Wilson's."""
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -15,73 +15,74 @@ Z = NormalDist().inv_cdf((1 + LEVEL) / 2)
 
 
 class Estimate(NamedTuple):
-    """A figure and its confidence interval."""
+    """A number and its confidence interval; all None if nothing is known."""
 
-    value: float | None  # None where there was nothing to divide by, or no number
+    value: float | None
     low: float | None
     high: float | None
 
 
-NOTHING = Estimate(None, None, None)
+UNKNOWN = Estimate(None, None, None)
 
 
 def ratio(numerators: Any, denominators: Any = None) -> Estimate:
-    """A sum over prompts divided by another one; their mean, if no other is given.
+    """The sum of numerators over that of denominators; without denominators, the mean.
 
-    Prompts are drawn again, with replacement, a thousand times, always the same ones of so many.
+    The interval is a bootstrap over prompts: 1000 resamples, the same ones for equal numbers of
+    prompts.
     """
     above = np.asarray(numerators, np.float64)
     below = np.ones_like(above) if denominators is None else np.asarray(denominators, np.float64)
     if not below.sum() or not np.isfinite(above).all():
-        return NOTHING
+        return UNKNOWN
     weights = _weights(len(above))
     divided = weights @ below
-    some = divided > 0  # a few draws may have nothing to divide by
+    some = divided > 0  # a resample may have nothing to divide by
     ratios = (weights @ above)[some] / divided[some]
     low, high = np.quantile(ratios, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Estimate(float(above.sum() / below.sum()), float(low), float(high))
 
 
 def share(hits: Any, among: Any = None) -> Estimate:
-    """The share of prompts that have something, among all or among some of them.
+    """The share of prompts with a hit, among all prompts or those where `among` is true.
 
-    Drawing prompts again says nothing of what none or all of them have, so this is Wilson's score
-    interval. A hit may count one half.
+    The interval is Wilson's: where none or all are hits, the bootstrap would have no width. A hit
+    may count one half.
     """
     chosen = np.asarray(hits, np.float64)
     if among is not None:
         chosen = chosen[np.asarray(among, bool)]
-    return share_of(float(chosen.sum()), len(chosen))
+    return wilson(float(chosen.sum()), len(chosen))
 
 
-def share_of(some: float, n: int) -> Estimate:
-    """So many of n, with Wilson's score interval.
+def wilson(hits: float, n: int) -> Estimate:
+    """The share `hits / n` with Wilson's score interval.
 
-    >>> print(said(share_of(0, 10)))
+    >>> print(format_estimate(wilson(0, 10)))
     0.000 [0.000, 0.278]
     """
     if not n:
-        return NOTHING
-    p = some / n
+        return UNKNOWN
+    p = hits / n
     centre, width = p + Z**2 / (2 * n), Z * sqrt(p * (1 - p) / n + Z**2 / (4 * n**2))
     scale = 1 + Z**2 / n
     return Estimate(p, max(0.0, (centre - width) / scale), min(1.0, (centre + width) / scale))
 
 
 def difference(first: Estimate, second: Estimate) -> Estimate:
-    """That of two independent shares, with Newcombe's hybrid interval."""
+    """The difference of two independent shares, with Newcombe's hybrid interval."""
     (a, a_low, a_high), (b, b_low, b_high) = first, second
     if a is None or a_low is None or a_high is None or b is None or b_low is None or b_high is None:
-        return NOTHING
+        return UNKNOWN
     return Estimate(
         a - b, a - b - hypot(a - a_low, b_high - b), a - b + hypot(a_high - a, b - b_low)
     )
 
 
 def bootstrap(statistic: Callable[..., Any], *samples: NDArray[np.float64]) -> Estimate:
-    """Any statistic of samples; each of them is drawn again on its own."""
+    """Any statistic of samples, each of which is resampled on its own."""
     if not all(len(sample) for sample in samples):
-        return NOTHING
+        return UNKNOWN
     random = np.random.default_rng(0)
     drawn = [
         statistic(*(random.choice(sample, len(sample)) for sample in samples))
@@ -92,7 +93,7 @@ def bootstrap(statistic: Callable[..., Any], *samples: NDArray[np.float64]) -> E
 
 
 def meets(estimate: Estimate, least: float | None, greatest: float | None) -> bool:
-    """Whether the interval has anything in common with a range; what is not known has not."""
+    """Whether the interval overlaps a range; an unknown one does not."""
     _, low, high = estimate
     if low is None or high is None or least is None or greatest is None:
         return False
@@ -105,8 +106,11 @@ def within(estimate: Estimate, least: float, greatest: float) -> bool:
     return low is not None and high is not None and least <= low and high <= greatest
 
 
-def said(estimate: Estimate | Mapping[str, float | None], digits: int = 3) -> str:
-    """In words; also one that has been plain data."""
+def format_estimate(estimate: Estimate | Mapping[str, float | None], digits: int = 3) -> str:
+    """
+    >>> format_estimate(Estimate(0.426, 0.424, 0.429))
+    '0.426 [0.424, 0.429]'
+    """
     known = estimate if isinstance(estimate, Estimate) else Estimate(**estimate)
     if known.value is None:
         return "not known"
@@ -116,6 +120,9 @@ def said(estimate: Estimate | Mapping[str, float | None], digits: int = 3) -> st
 
 @lru_cache(4)
 def _weights(prompts: int) -> NDArray[np.float64]:
-    """How often each prompt is drawn, [resamples, prompts]."""
+    """How often each resample draws each prompt: [resamples, prompts]."""
     random = np.random.default_rng(0)
     return random.multinomial(prompts, np.full(prompts, 1 / prompts), RESAMPLES).astype(np.float64)
+
+
+said = format_estimate  # for studies whose results are still plain data

@@ -15,6 +15,7 @@ from ..models.oracle import Oracle
 from ..text.splits import Range, unseen
 from ..trees import unpack
 from .alignment import alignments
+from .codec import to_json
 from .context import WORD, by_context
 from .estimates import Estimate, ratio, share
 from .generation import Continuations, continued
@@ -38,7 +39,7 @@ def evaluate(subject: Subject, at: int, *, prompts: int, seed: int) -> dict[str,
     """Measure a model near `at`, where it was not trained."""
     window = unseen(at, subject.trained)
     about = {"at": at, "window": window}
-    return about | {name: plain(part) for name, part in _parts(subject, window, prompts, seed)}
+    return about | {name: to_json(part) for name, part in _parts(subject, window, prompts, seed)}
 
 
 def _parts(subject: Subject, window: Range, number: int, seed: int) -> Iterator[tuple[str, Any]]:
@@ -168,18 +169,3 @@ def alignment(prompts: Prompts, made: Continuations) -> dict[str, Any]:
 
 
 EACH = ("accuracy", "realigned", "collapsed", "slips", "last_shift")  # of every continuation
-
-
-def plain(value: Any) -> Any:
-    """As JSON can hold it: what has named fields as objects, infinity as a word."""
-    if hasattr(value, "_asdict"):
-        return plain(value._asdict())
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return "inf" if value > 0 else "-inf" if value < 0 else None
-    return value

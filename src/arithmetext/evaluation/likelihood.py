@@ -29,7 +29,7 @@ from ..text.sieve import Words, passing_words
 from ..text.splits import Range
 from ..tokens import Tokenizer
 from ..training.stream import FORGOTTEN, TEST, Ids, Stream
-from .estimates import NOTHING, Estimate, Z, ratio, share
+from .estimates import UNKNOWN, Estimate, Z, ratio, share
 from .scoring import score
 
 CONTROLS = ("unigram", "shuffled", "shuffled in eights", "backwards", "deleted")
@@ -202,7 +202,7 @@ def auc(true: Values, other: Values) -> Estimate:
     """
     m, n = len(true), len(other)
     if not m or not n:
-        return NOTHING
+        return UNKNOWN
     _, kinds, counts = np.unique(
         np.concatenate([true, other]), return_inverse=True, return_counts=True
     )

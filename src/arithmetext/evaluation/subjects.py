@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from ..errors import InputError
-from ..integers import short
+from ..integers import format_integer
 from ..models import files
 from ..models.gpt import GPT, evaluating
 from ..models.hmm import HMM
@@ -49,7 +49,7 @@ class Subject:
             return f"{model.order}-grams of words"
         if isinstance(model, Oracle):
             return f"oracle, told n modulo the primes up to {model.rests.bound}"
-        return f"locator, finds where a prompt stands below {short(FARTHEST)} and reads on"
+        return f"locator, finds where a prompt stands below {format_integer(FARTHEST)} and reads on"
 
 
 def subject(name: str, at: int) -> Subject:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..text.sieve import Words
-from .estimates import Estimate, ratio, share_of
+from .estimates import Estimate, ratio, wilson
 
 MALFORMED = 0
 PRIME = 2
@@ -122,7 +122,7 @@ def _rate(hits: Integers, among: Integers) -> Estimate:
     they were independent then.
     """
     some, n = int(hits.sum()), int(among.sum())
-    return ratio(hits, among) if 0 < some < n else share_of(some, n)
+    return ratio(hits, among) if 0 < some < n else wilson(some, n)
 
 
 class Confusion(NamedTuple):

@@ -1,6 +1,96 @@
-"""How figures look: colours that stay apart in grey, each with its own line and its own mark."""
+"""How figures look: the same colours, markers and kinds of plot in every study."""
 
-# From dark to light.
+from collections.abc import Sequence
+from math import inf
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
+
+from ..evaluation.estimates import Estimate
+
+# Colours from dark to light, which stay apart in grey; each has its own line and its own marker.
 COLOURS = ("#1f2a6b", "#b0413e", "#2a9d8f", "#e0a030")
 LINES = ("-", "--", "-.", ":")
-MARKS = ("o", "s", "^", "D")
+MARKERS = ("o", "s", "^", "D")
+MARKS = MARKERS
+
+
+def styles() -> list[dict[str, Any]]:
+    """Colour, line and marker of the first, second, … curve, as keywords of `Axes.plot`."""
+    return [
+        {"color": colour, "ls": line, "marker": marker}
+        for colour, line, marker in zip(COLOURS, LINES, MARKERS, strict=True)
+    ]
+
+
+def plot_estimates(axes: Axes, x: ArrayLike, estimates: Sequence[Estimate], **style: Any) -> None:
+    """Values with error bars for their intervals; unknown values are left out."""
+    known = [(a, e) for a, e in zip(np.asarray(x), estimates, strict=True) if e.value is not None]
+    values, low, high = np.array([e for _, e in known], np.float64).reshape(-1, 3).T
+    axes.errorbar(
+        [a for a, _ in known], values, yerr=[values - low, high - values], capsize=2, **style
+    )
+
+
+def ridge(
+    axes: Axes, values: ArrayLike, bins: ArrayLike, base: int, *, label: str | None, **style: Any
+) -> None:
+    """A histogram of height below 1 that stands on the horizontal line y = `base`."""
+    edges = np.asarray(bins)
+    counts, _ = np.histogram(values, edges)
+    first, *_, last = (*counts.nonzero()[0], counts.nonzero()[0][-1])
+    inside = slice(first, last + 1)
+    heights = base + 0.85 * counts[inside] / counts.max()
+    shown = edges[first : last + 2]
+    axes.stairs(heights, shown, baseline=base, fill=True, color=style["color"], alpha=0.3)
+    axes.stairs(heights, shown, baseline=base, label=label, **style)
+
+
+def swarm(values: ArrayLike, *, bin_width: float, most: float) -> np.ndarray:
+    """Offsets that put points of nearly equal value side by side, at most `most` to each side.
+
+    `values` are in increasing order.
+    """
+    sorted_values = np.asarray(values, np.float64)
+    _, first, counts = np.unique(sorted_values // bin_width, return_index=True, return_counts=True)
+    rank = np.arange(len(sorted_values)) - np.repeat(first, counts)
+    step = min(0.045, 2 * most / counts.max(initial=1))
+    offsets: np.ndarray = step * ((rank + 1) // 2) * (-1.0) ** rank
+    return offsets
+
+
+def beta_position(beta: float, betas: Sequence[float]) -> float:
+    """Where β stands on a logarithmic axis: infinity at 2.5 times the largest finite one."""
+    return min(beta, 2.5 * max(each for each in betas if each < inf))
+
+
+def beta_axis(axes: Axes, betas: Sequence[float], labelled: Sequence[float]) -> None:
+    """A logarithmic axis for β, with infinity at its right, beyond a break."""
+    axes.set_xscale("log")
+    axes.minorticks_off()
+    ticks = {beta: f"{beta:g}" for beta in betas if beta in labelled and beta < inf}
+    if inf in betas:
+        end = beta_position(inf, betas)
+        ticks[end] = "∞"
+        middle = (max(beta for beta in betas if beta < inf) * end) ** 0.5
+        at_axis = axes.get_xaxis_transform()
+        axes.text(middle, 0, "//", transform=at_axis, ha="center", va="center", fontsize=11)
+    axes.set_xticks(list(ticks), list(ticks.values()))
+    axes.set_xlabel("inverse temperature β")
+    axes.grid(alpha=0.3)
+
+
+def token_axis(axes: Axes, counts: Sequence[int], label: str) -> None:
+    """A logarithmic axis (base 2) for numbers of tokens, each of them labelled."""
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(counts, [str(count) for count in counts])
+    axes.minorticks_off()
+    axes.set_xlabel(label)
+
+
+def legend_above(axes: Axes, columns: int) -> None:
+    axes.legend(
+        loc="lower center", bbox_to_anchor=(0.5, 1), ncols=columns, frameon=False, fontsize=9
+    )

@@ -1,184 +1,256 @@
-"""The models that the paper's figures are made of, at each scale: trained once, continued once.
+"""The trained models behind the paper's figures, at each scale.
 
-A recipe here is plain data, as the settings of a study hold it: the name of a recipe and changes.
+Several studies share a model. Each is trained once, on first use, and kept in the user's cache.
 """
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import torch
 
+from ..evaluation.codec import from_json, to_json
 from ..evaluation.generation import Continuations, continued
 from ..evaluation.prompts import Prompts, draw
 from ..evaluation.subjects import Subject, subject
 from ..evaluation.without_attention import least_loss
 from ..text.splits import unseen
-from ..training import run_cache as kept
+from ..training import run_cache
 from ..training.config import Config, changed
 from ..training.loop import make_model
 from ..training.recipes import recipe
 
-Recipe = list[str]
-
-NEAR = 98 * 10**9  # in the range that the paper keeps for tests, among what it trains on
-FAR = (10**13, 10**14, 10**15)  # its tests far beyond
+TEST_NEAR = 98 * 10**9  # in the paper's test range, within the text that it trains on
+TESTS_FAR = (10**13, 10**14, 10**15)  # the paper's tests far beyond that text
 
 
-def ntp(scale: str) -> Recipe:
-    """Next-token prediction: the model of most figures, with a vocabulary of 256.
+@dataclass(frozen=True)
+class Generation:
+    """How prompts are drawn and continued."""
 
-    A laptop has it learn whole words: what pieces of words teach in two minutes is little.
+    prompts: int
+    tokens: int  # of a prompt, and of its continuation
+    stride: int  # tokens by which a full context slides (models.window)
+    seed: int
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is known about a finished run besides its weights."""
+
+    config: dict[str, Any]
+    environment: dict[str, Any]
+    seconds: float
+    tokens: int
+    tokens_per_second: float
+    training: list[tuple[float, float]]  # steps, and mean losses around them
+    validation: list[dict[str, Any]]  # rows of metrics.jsonl
+
+
+@dataclass(frozen=True)
+class Training:
+    """How long a model was trained, where, and on what."""
+
+    tokens: int
+    seconds: float
+    device: str
+    token: str  # what a token is, in words
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A model by its recipe and the changes to it; training starts when it is first needed."""
+
+    recipe: str
+    changes: tuple[str, ...] = ()
+
+    @property
+    def config(self) -> Config:
+        return changed(recipe(self.recipe), self.changes)
+
+    def record(self) -> Record:
+        restored: Record = from_json(Record, run_cache.record(self.config))
+        return restored
+
+    def training(self) -> Training:
+        known = self.record()
+        token = {"bpe": "a piece of text", "words": "a word"}[self.config.tokens.kind]
+        return Training(known.tokens, known.seconds, known.environment["device"], token)
+
+    def load(self) -> Subject:
+        """The model, ready to be measured."""
+        return _load(self)
+
+    def parameters(self) -> int:
+        """The number of trainable parameters."""
+        with torch.device("meta"):
+            return sum(weights.numel() for weights in make_model(self.config).parameters())
+
+    def prompts(self, at: int, how: Generation) -> Prompts:
+        """Prompts from text near `at` that the model was not trained on."""
+        model = self.load()
+        return draw(
+            model.tokenizer,
+            unseen(at, model.trained),
+            number=how.prompts,
+            length=how.tokens,
+            following=how.tokens,
+            seed=how.seed,
+        )
+
+    def continuations(self, at: int, how: Generation) -> tuple[Prompts, Continuations]:
+        """Prompts near `at` and their likeliest continuations (β = ∞)."""
+        return _continuations(self, at, how)
+
+
+# The next study often asks for the same model, and for the same continuations.
+@lru_cache(2)
+def _load(model: TrainedModel) -> Subject:
+    return subject(str(run_cache.trained(model.config)), TESTS_FAR[0])
+
+
+@lru_cache(None)
+def _continuations(model: TrainedModel, at: int, how: Generation) -> tuple[Prompts, Continuations]:
+    prompts = model.prompts(at, how)
+    return prompts, continued(model.load().model, prompts, how.tokens, forget=how.stride)
+
+
+def ntp(scale: str) -> TrainedModel:
+    """Next-token prediction with a vocabulary of 256: the model of most figures.
+
+    On a laptop its tokens are whole words: from pieces of words it learns little in two minutes.
     """
     if scale == "laptop":
-        return ["ntp-laptop", "training.steps=500"]
-    return learning("ntp", scale, 256)
+        return TrainedModel("ntp-laptop", ("training.steps=500",))
+    return with_vocabulary("ntp", scale, 256)
 
 
-def mlm(scale: str) -> Recipe:
-    """Masked modelling, with a vocabulary of 256; whole words on a laptop."""
+def mlm(scale: str) -> TrainedModel:
+    """Masked language modelling with a vocabulary of 256; whole words on a laptop."""
     if scale == "laptop":
-        return ["mlm-laptop", "training.steps=300"]
-    return learning("mlm", scale, 256)
+        return TrainedModel("mlm-laptop", ("training.steps=300",))
+    return with_vocabulary("mlm", scale, 256)
 
 
-def learning(task: str, scale: str, size: int) -> Recipe:
-    """A model that learns from pieces of words, with a vocabulary of this size.
+def with_vocabulary(task: str, scale: str, size: int) -> TrainedModel:
+    """A model whose tokens are pieces of words, with a vocabulary of this size.
 
-    On one card it is the paper's model and optimizer in minutes. Short training needs many small
-    steps: after 400 of 2^19 tokens the loss is still high. To fill gaps it needs rotary positions
-    as well: with learned ones, 2,000 small steps do not leave the plateau.
+    On one card it is the paper's model and optimizer, trained for minutes. Short training needs
+    many small steps: after 400 steps of 2^19 tokens the loss is still high. Masked modelling also
+    needs rotary positions: with learned ones, 2,000 small steps do not leave the plateau.
     """
     if scale == "laptop":
-        return _laptop(task, size, 250 if task == "ntp" else 200)
+        return _on_laptop(task, size, 250 if task == "ntp" else 200)
     longer = {"ntp": 6500, "mlm": 5000}[task]
-    on_card = _card(task, size, scale, longer if size == 256 else 2000)
-    return [*on_card, "model.positions=rotary"] if (task, scale) == ("mlm", "gpu") else on_card
+    model = _on_card(task, size, scale, longer if size == 256 else 2000)
+    if (task, scale) == ("mlm", "gpu"):
+        return TrainedModel(model.recipe, (*model.changes, "model.positions=rotary"))
+    return model
 
 
-def masked_like_causal(scale: str, size: int) -> Recipe:
-    """Masked modelling with the positions of next-token prediction, whether it learns or not."""
-    return _card("mlm", size, scale, 2000) if scale == "gpu" else learning("mlm", scale, size)
+def mlm_with_learned_positions(scale: str, size: int) -> TrainedModel:
+    """Masked modelling with the learned positions of next-token prediction."""
+    return (
+        _on_card("mlm", size, scale, 2000)
+        if scale == "gpu"
+        else with_vocabulary("mlm", scale, size)
+    )
 
 
-def hmm(scale: str) -> Recipe:
-    """The paper's baseline, which learns to predict from one token."""
+def hmm(scale: str) -> TrainedModel:
+    """The paper's baseline, which predicts from one token."""
     if scale == "laptop":
         small = ("batch=2^14", "device_batch=2^14", "validation=2^16", "steps=300")
-        return ["hmm-paper", "tokens.kind=words", *(f"training.{change}" for change in small)]
-    return ["hmm-paper"]
+        return TrainedModel("hmm-paper", ("tokens.kind=words", *_training(*small)))
+    return TrainedModel("hmm-paper")
 
 
-def _laptop(task: str, size: int, steps: int) -> Recipe:
-    training = (f"steps={steps}", "interval=50", "validation=2^14")
-    return [
-        f"{task}-laptop",
-        "tokens.kind=bpe",
-        f"tokens.size={size}",
-        *(f"training.{change}" for change in training),
-    ]
+def generation(scale: str) -> Generation:
+    """The paper's 128 prompts, continued by as many tokens as they have.
 
-
-def _card(task: str, size: int, scale: str, steps: int) -> Recipe:
-    name = f"{task}-paper" + (f"-d{size}" if size != 256 else "")
-    if scale == "paper":
-        return [name]
-    training = (f"steps={steps}", "batch=2^16", "warmup=300", "interval=500", "validation=2^19")
-    return [name, *(f"training.{change}" for change in training)]
-
-
-def continuing(scale: str) -> dict[str, Any]:
-    """How prompts are drawn and continued: the paper's 128, by as many tokens as they have.
-
-    Where a CPU has to do it, the window slides by blocks, which is measured to cost no accuracy.
+    On a laptop the context slides by a quarter of its length, which costs no measurable accuracy.
     """
-    length = 256 if scale == "laptop" else 1024
-    forget = length // 4 if scale == "laptop" else 1
-    return {"prompts": 128, "tokens": length, "forget": forget, "seed": 0}
+    if scale == "laptop":
+        return Generation(prompts=128, tokens=256, stride=64, seed=0)
+    return Generation(prompts=128, tokens=1024, stride=1, seed=0)
 
 
 def compared(scale: str) -> dict[str, Any]:
-    """The settings of studies that compare both models word by word."""
     models = {"GPT-2": ntp(scale), "HMM": hmm(scale)}
     return {"models": models, "at": FAR[0], "continuing": continuing(scale)}
 
 
-def config(recipe_and_changes: Recipe) -> Config:
-    """The configuration that a recipe with its changes says."""
-    base, *changes = recipe_and_changes
-    return changed(recipe(base), changes)
+@dataclass(frozen=True)
+class Comparison:
+    """The settings of studies that compare the GPT-2 and the HMM word by word."""
+
+    models: dict[str, TrainedModel]
+    at: int
+    generation: Generation
 
 
-def record(recipe_and_changes: Recipe) -> dict[str, Any]:
-    """What is known of the training of a model, without its weights."""
-    return kept.record(config(recipe_and_changes))
+def comparison(scale: str) -> Comparison:
+    return Comparison({"GPT-2": ntp(scale), "HMM": hmm(scale)}, TESTS_FAR[0], generation(scale))
 
 
-def training(recipe_and_changes: Recipe) -> dict[str, Any]:
-    """How long a model was trained, where, and on what."""
-    known = record(recipe_and_changes)
-    return {
-        "tokens": known["tokens"],
-        "seconds": known["seconds"],
-        "device": known["environment"]["device"],
-        "token": {"bpe": "a piece of text", "words": "a word"}[known["config"]["tokens"]["kind"]],
-    }
+def _on_laptop(task: str, size: int, steps: int) -> TrainedModel:
+    tokens = ("tokens.kind=bpe", f"tokens.size={size}")
+    training = _training(f"steps={steps}", "interval=50", "validation=2^14")
+    return TrainedModel(f"{task}-laptop", (*tokens, *training))
 
 
-def parameters(recipe_and_changes: Recipe) -> int:
-    """How many a model has to learn."""
-    with torch.device("meta"):
-        return sum(
-            weights.numel() for weights in make_model(config(recipe_and_changes)).parameters()
-        )
+def _on_card(task: str, size: int, scale: str, steps: int) -> TrainedModel:
+    name = f"{task}-paper" + (f"-d{size}" if size != 256 else "")
+    if scale == "paper":
+        return TrainedModel(name)
+    small = (f"steps={steps}", "batch=2^16", "warmup=300", "interval=500", "validation=2^19")
+    return TrainedModel(name, _training(*small))
 
 
-def without_attention(recipes: dict[str, Recipe]) -> dict[str, float]:
-    """The least loss that each model can have without attention, in nats a token."""
-    return {name: least_loss(config(each)) for name, each in recipes.items()}
+def _training(*changes: str) -> tuple[str, ...]:
+    return tuple(f"training.{change}" for change in changes)
 
 
-def model(recipe_and_changes: Recipe) -> Subject:
-    """A trained model, ready to be measured."""
-    return _model(tuple(recipe_and_changes))
+# For studies whose settings and results are still plain data.
+NEAR, FAR = TEST_NEAR, TESTS_FAR
+learning, masked_like_causal = with_vocabulary, mlm_with_learned_positions
 
 
-# What one study after the other asks for; a model and continuations of 128 prompts need little.
-@lru_cache(2)
-def _model(recipe_and_changes: tuple[str, ...]) -> Subject:
-    folder = kept.trained(config(list(recipe_and_changes)))
-    return subject(str(folder), FAR[0])
+def continuing(scale: str) -> dict[str, Any]:
+    how = to_json(generation(scale))
+    how["forget"] = how.pop("stride")
+    return dict(how)
 
 
-def prompts(recipe_and_changes: Recipe, at: int, how: dict[str, Any]) -> Prompts:
-    """Prompts near `at`, as long as what is generated after them."""
-    it = model(recipe_and_changes)
-    return draw(
-        it.tokenizer,
-        unseen(at, it.trained),
-        number=how["prompts"],
-        length=how["tokens"],
-        following=how["tokens"],
-        seed=how["seed"],
-    )
+def record(model: TrainedModel) -> dict[str, Any]:
+    return run_cache.record(model.config)
+
+
+def training(model: TrainedModel) -> dict[str, Any]:
+    return dict(to_json(model.training()))
+
+
+def parameters(model: TrainedModel) -> int:
+    return model.parameters()
+
+
+def without_attention(models: dict[str, TrainedModel]) -> dict[str, float]:
+    return {name: least_loss(each.config) for name, each in models.items()}
+
+
+def model(model: TrainedModel) -> Subject:
+    return model.load()
+
+
+def prompts(model: TrainedModel, at: int, how: dict[str, Any]) -> Prompts:
+    return model.prompts(at, _how(how))
 
 
 def continuations(
-    recipe_and_changes: Recipe, at: int, how: dict[str, Any]
+    model: TrainedModel, at: int, how: dict[str, Any]
 ) -> tuple[Prompts, Continuations]:
-    """Prompts near `at` and what a model makes of them at β = ∞."""
-    return _continuations(tuple(recipe_and_changes), at, tuple(how.items()))
+    return model.continuations(at, _how(how))
 
 
-@lru_cache(None)
-def _continuations(
-    recipe_and_changes: tuple[str, ...], at: int, how: tuple[tuple[str, int], ...]
-) -> tuple[Prompts, Continuations]:
-    settings = dict(how)
-    drawn = prompts(list(recipe_and_changes), at, settings)
-    made = continued(
-        model(list(recipe_and_changes)).model,
-        drawn,
-        settings["tokens"],
-        forget=settings["forget"],
-    )
-    return drawn, made
+def _how(how: dict[str, Any]) -> Generation:
+    return Generation(how["prompts"], how["tokens"], how["forget"], how["seed"])

@@ -23,7 +23,7 @@ from ..compiled import kernel
 from ..counting.dictionary import first_occurrences
 from ..counting.histograms import Counts, Table, ranks_of
 from ..errors import InputError
-from ..integers import short
+from ..integers import format_integer
 from ..text.kernels import CHILDREN, LENGTHS
 from ..text.ranges import over_ranges, spans
 from ..text.sieve import Words, base_primes, check_range, passing_words, segment_size
@@ -94,7 +94,8 @@ def horizon(
     if found == len(bounds):
         best = score(found - 1)
         raise InputError(
-            f"more than the primes up to {limit} tell at {short(at)}: they give an accuracy of"
+            f"more than the primes up to {limit} tell at {format_integer(at)}: they give an"
+            " accuracy of"
             f" {best.accuracy:.4f} and {best.nats:.4g} nats a word"
         )
     return Horizon(score(found), score(found - 1) if found else None)

@@ -3,14 +3,14 @@
 from pathlib import Path
 
 from ...files import make_folder, write_whole
-from .findings import counted, csv_text, findings
+from .findings import counted, csv_text, load_findings
 from .markdown import verdict_table
 from .page import page
 
 
 def build(folder: Path) -> Path:
     """Write `folder`/index.html, figures and tables from the results in `folder`/data."""
-    found = findings(folder)
+    found = load_findings(folder)
     make_folder(folder / "figures")
     for finding in found:
         write_whole(folder / "figures" / f"{finding.name}.svg", finding.svg)
@@ -22,5 +22,5 @@ def build(folder: Path) -> Path:
 
 def summary(folder: Path) -> str:
     """The verdicts of the results in `folder`/data, as a table in Markdown."""
-    verdicts = [verdict for finding in findings(folder) for verdict in finding.verdicts]
+    verdicts = [verdict for finding in load_findings(folder) for verdict in finding.verdicts]
     return f"{counted(verdicts)}.\n\n{verdict_table(verdicts)}"

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
-from .. import studies
+from ...evaluation.codec import to_json
+from ..study import SCALES, Study, Verdict, all_studies, load
 from .picture import svg
 
 
@@ -26,18 +27,18 @@ class Finding:
     caption: str
     header: Sequence[str]
     rows: Sequence[Sequence[Any]]
-    verdicts: list[studies.Verdict]
+    verdicts: list[Verdict]
 
 
-def findings(folder: Path) -> list[Finding]:
+def load_findings(folder: Path) -> list[Finding]:
     """What is found in `folder`/data, in the paper's order; a result that does not fit is named."""
     found = []
-    for name, study in studies.all_studies().items():
+    for name, study in all_studies().items():
         path = folder / "data" / f"{name}.json"
         if not path.exists():
             continue
         try:
-            found.append(_finding(name, study, path))
+            found.append(_finding(name, study, path.parent))
         except Exception as error:  # whatever it is, the other studies are shown
             about = f"{type(error).__name__}: {error}"
             print(
@@ -49,15 +50,13 @@ def findings(folder: Path) -> list[Finding]:
     return found
 
 
-def _finding(name: str, study: studies.Study, path: Path) -> Finding:
-    result = studies.load(path)
-    if result is None:
-        raise ValueError("not a result")
+def _finding(name: str, study: Study, folder: Path) -> Finding:
+    result = load(study, folder)
     header, rows = study.table(result.data)
     return Finding(
         name=name,
         title=study.TITLE,
-        scales=[s for s in studies.SCALES if study.settings(s) == result.settings],
+        scales=[s for s in SCALES if to_json(study.settings(s)) == result.settings],
         settings=result.settings,
         seconds=result.seconds,
         svg=svg(study.plot(result.data), name),
@@ -68,13 +67,13 @@ def _finding(name: str, study: studies.Study, path: Path) -> Finding:
     )
 
 
-def counted(verdicts: Sequence[studies.Verdict]) -> str:
+def counted(verdicts: Sequence[Verdict]) -> str:
     """How many claims there are and how many have each outcome.
 
-    >>> counted([studies.Verdict(claim="", paper="", ours="", agrees=True)])
+    >>> counted([Verdict(claim="", paper="", ours="", agrees=True)])
     '1 claim: 1 agrees, 0 differ'
-    >>> made = studies.Verdict(claim="", paper="", ours="", agrees=True, by_construction=True)
-    >>> open = studies.Verdict(claim="", paper="", ours="", agrees=None, why="Too few words.")
+    >>> made = Verdict(claim="", paper="", ours="", agrees=True, by_construction=True)
+    >>> open = Verdict(claim="", paper="", ours="", agrees=None, why="Too few words.")
     >>> counted([made, made, open])
     '3 claims: 2 agree (2 by construction), 0 differ, 1 not tested here'
     """

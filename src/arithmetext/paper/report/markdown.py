@@ -3,16 +3,16 @@
 import re
 from collections.abc import Sequence
 
-from ..studies import Verdict
+from ..study import Verdict
 
 
 def verdict_table(verdicts: Sequence[Verdict]) -> str:
     """A table in Markdown: claim, paper, here, verdict."""
     rows = [["claim", "paper", "here", "verdict"], ["---"] * 4]
     for verdict in verdicts:
-        cells = map(_plain, (verdict.claim, verdict.paper, verdict.ours))
+        cells = map(_plain, (verdict.claim, verdict.paper, verdict.evidence))
         reason = f": {_plain(verdict.why)}" if verdict.agrees is None else ""
-        rows.append([*cells, f"{verdict.sign} {verdict.said}{reason}"])
+        rows.append([*cells, f"{verdict.symbol} {verdict.outcome}{reason}"])
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 from urllib.parse import quote
 
 from ... import __version__
-from ...integers import parse_integer, short
-from .. import studies
+from ...integers import format_integer, parse_integer
+from ..study import SCALES, Verdict
 from .findings import Finding, counted, csv_text
 
 ROWS = 200  # in the page; more are for programs
@@ -33,11 +33,11 @@ def page(findings: Sequence[Finding]) -> str:
 
 def _scale(findings: Sequence[Finding]) -> str:
     """The scale whose settings most studies have, and those that have others."""
-    number = {s: sum(s in finding.scales for finding in findings) for s in studies.SCALES}
+    number = {s: sum(s in finding.scales for finding in findings) for s in SCALES}
     most = max(number.values())
     if not most:
         return "with settings of their own"
-    scales = [s for s in studies.SCALES if number[s] == most]
+    scales = [s for s in SCALES if number[s] == most]
     others = [_link(f) for f in findings if not set(scales) & set(f.scales)]
     return f"at {' or '.join(scales)} scale" + (
         f" (but with settings of their own: {', '.join(others)})" if others else ""
@@ -75,15 +75,15 @@ def _verdicts(findings: Sequence[Finding]) -> str:
     return _VERDICTS.format(head=head, groups=groups)
 
 
-def _verdict(verdict: studies.Verdict) -> str:
+def _verdict(verdict: Verdict) -> str:
     kind = {True: "agrees", False: "differs", None: "untested"}[verdict.agrees]
     why = f'<p class="why">{escape(verdict.why)}</p>' if verdict.why else ""
-    sign = f'<span aria-hidden="true">{verdict.sign}</span>'
+    sign = f'<span aria-hidden="true">{verdict.symbol}</span>'
     return (
         f'<tr class="{kind}"><th scope="row">{escape(verdict.claim)}</th>'
         f'<td data-name="Paper">{escape(verdict.paper)}</td>'
-        f'<td data-name="Here">{escape(verdict.ours)}{why}</td>'
-        f'<td class="verdict">{sign} {verdict.said}</td></tr>'
+        f'<td data-name="Here">{escape(verdict.evidence)}{why}</td>'
+        f'<td class="verdict">{sign} {verdict.outcome}</td></tr>'
     )
 
 
@@ -119,8 +119,8 @@ def _settings(value: Any) -> str:
         return f"<dl>{''.join(pairs)}</dl>"
     if isinstance(value, list):
         return ", ".join(map(_settings, value))
-    if isinstance(value, int) and value >= 10**4 and parse_integer(short(value)) == value:
-        return short(value)
+    if isinstance(value, int) and value >= 10**4 and parse_integer(format_integer(value)) == value:
+        return format_integer(value)
     return escape(_shown(value))
 
 
@@ -160,7 +160,7 @@ def _shown(cell: Any) -> str:
     if isinstance(cell, float):
         return f"{cell:.6g}"
     if isinstance(cell, int):
-        return f"{cell:,}" if cell < 10**15 else short(cell)
+        return f"{cell:,}" if cell < 10**15 else format_integer(cell)
     return str(cell)
 
 

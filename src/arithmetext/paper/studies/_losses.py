@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 
 from ...evaluation.learning import BAND, FALL, SLOW, WIDTH, Plateau, plateau, smoothed
 from ..figures import COLOURS, LINES, MARKS
-from . import Verdict
+from ..study import Verdict
 
 Scale = Callable[[int, dict[str, Any]], tuple[float, float]]
 

@@ -7,13 +7,14 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ...evaluation.codec import to_json
 from ...evaluation.estimates import said
-from ...evaluation.evaluate import BETAS, plain, quality
+from ...evaluation.evaluate import BETAS, quality
 from ...evaluation.generation import continued
-from ...integers import short
+from ...integers import format_integer
 from ..figures import COLOURS, LINES, MARKS
 from ..runs import FAR, continuing, hmm, model, ntp, prompts
-from . import Verdict
+from ..study import Verdict
 
 TITLE = "Accuracy and divergence against β"
 PLACE = 120
@@ -47,7 +48,7 @@ def run(settings: dict[str, Any]) -> dict[str, Any]:
         curves[name] = [
             {
                 "beta": beta,
-                **plain(
+                **to_json(
                     quality(
                         continued(
                             it.model,
@@ -141,7 +142,8 @@ def caption(data: dict[str, Any]) -> str:
     return (
         f"Words that are right (left) and the divergence of their frequencies from the true ones"
         f" (right) in continuations of {data['prompts']} prompts of {data['tokens']} tokens near"
-        f" {short(data['at'])} by {data['generated']} tokens, against β; bars are 95 % intervals"
+        f" {format_integer(data['at'])} by {data['generated']} tokens, against β; bars are 95 %"
+        " intervals"
         f" (bootstrap over prompts), seed {data['seed']}. Grey: where the paper finds the best"
         " values. The paper's sum runs over the words that were generated, so that a low value may"
         " mean that much is left out: at β = "

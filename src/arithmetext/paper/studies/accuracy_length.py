@@ -8,13 +8,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from ...evaluation.codec import to_json
 from ...evaluation.estimates import Estimate, bootstrap, meets, said, share, within
-from ...evaluation.evaluate import alignment, by_tokens, plain
-from ...integers import short
+from ...evaluation.evaluate import alignment, by_tokens
+from ...integers import format_integer
 from ...search.residues import curve
 from ..figures import COLOURS, LINES, MARKS
 from ..runs import FAR, NEAR, continuations, continuing, ntp, training
-from . import Verdict
+from ..study import Verdict
 
 TITLE = "Accuracy against the length generated"
 PLACE = 110
@@ -46,8 +47,8 @@ def run(settings: dict[str, Any]) -> dict[str, Any]:
         rows.append(
             {
                 "at": at,
-                "by_tokens": plain(by_tokens(prompts, made)),
-                "alignment": plain(alignment(prompts, made)),
+                "by_tokens": to_json(by_tokens(prompts, made)),
+                "alignment": to_json(alignment(prompts, made)),
                 "oracles": _oracles(at, settings),
             }
         )
@@ -114,7 +115,7 @@ def _by_length(axes: Axes, scales: list[dict[str, Any]]) -> None:
             mec="white",
             mew=0.6,
             capsize=2,
-            label=short(scale["at"]),
+            label=format_integer(scale["at"]),
         )
     axes.set_xscale("log", base=2)
     axes.set_xticks(tokens)
@@ -149,7 +150,7 @@ def _whole(axes: Axes, scales: list[dict[str, Any]]) -> None:
     axes.scatter([], [], s=22, marker="x", color="black", linewidths=1, label="slipped")
     axes.plot([], [], "-", color="black", lw=1, label=f"knows n modulo primes to {bound}")
     axes.plot([], [], "--", color="black", lw=1, label="chance")
-    axes.set_xticks(range(len(scales)), [short(scale["at"]) for scale in scales])
+    axes.set_xticks(range(len(scales)), [format_integer(scale["at"]) for scale in scales])
     axes.set_xlim(-0.6, len(scales) - 0.4)
     axes.set_ylim(0, axes.get_ylim()[1] * 1.2)
     axes.set_xlabel("integers near")
@@ -192,7 +193,7 @@ def table(data: dict[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[Any]]]
             shown = ["" if number is None else round(float(number), 4) for number in numbers]
             shown += [""] * (9 - len(shown))
             oracle = round(scale["oracles"][bound], 4)
-            rows.append([short(scale["at"]), row["tokens"], *shown, len(each), oracle])
+            rows.append([format_integer(scale["at"]), row["tokens"], *shown, len(each), oracle])
     return header, rows
 
 
@@ -214,7 +215,7 @@ def _settles(scale: dict[str, Any], learned: dict[str, Any]) -> Verdict:
     accuracy = Estimate(**last["accuracy"])
     slip = scale["alignment"]
     return Verdict(
-        claim=f"The word accuracy settles near 0.4 (near {short(scale['at'])}).",
+        claim=f"The word accuracy settles near 0.4 (near {format_integer(scale['at'])}).",
         paper="around 0.4",
         ours=f"{said(accuracy)} over {last['tokens']} tokens (agrees if the interval meets"
         f" {SETTLED[0]} to {SETTLED[1]})",
@@ -229,12 +230,12 @@ def _scale_does_not_matter(far: list[dict[str, Any]], bound: str) -> Verdict:
     first, last = (_each(scale, -1) for scale in (far[0], far[-1]))
     change = bootstrap(lambda a, b: b.mean() - a.mean(), first, last)
     means = ", ".join(
-        f"{scale['by_tokens'][-1]['accuracy']['value']:.3f} near {short(scale['at'])}"
+        f"{scale['by_tokens'][-1]['accuracy']['value']:.3f} near {format_integer(scale['at'])}"
         for scale in far
     )
     return Verdict(
-        claim=f"The accuracy does not depend on the scale, from {short(far[0]['at'])} to"
-        f" {short(far[-1]['at'])}.",
+        claim=f"The accuracy does not depend on the scale, from {format_integer(far[0]['at'])} to"
+        f" {format_integer(far[-1]['at'])}.",
         paper="not affected",
         ours=f"{means}; from the first to the last it changes by {said(change)} (agrees if the"
         f" interval is within ±{STEADY})",
@@ -324,7 +325,7 @@ def _two_clusters(far: list[dict[str, Any]]) -> Verdict:
 def _chance(far: list[dict[str, Any]]) -> Verdict:
     values = [scale["alignment"]["chance"]["value"] for scale in far]
     found = ", ".join(
-        f"{said(Estimate(**scale['alignment']['chance']))} near {short(scale['at'])}"
+        f"{said(Estimate(**scale['alignment']['chance']))} near {format_integer(scale['at'])}"
         for scale in far
     )
     return Verdict(
@@ -381,5 +382,5 @@ def _tokens(count: int) -> str:
 
 
 def _places(scales: Sequence[dict[str, Any]]) -> str:
-    *others, last = (short(scale["at"]) for scale in scales)
+    *others, last = (format_integer(scale["at"]) for scale in scales)
     return f"{', '.join(others)} and {last}" if others else last

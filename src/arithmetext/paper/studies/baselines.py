@@ -11,7 +11,7 @@ from ...evaluation.generation import continued
 from ...evaluation.prompts import draw
 from ...evaluation.scoring import nats_and_words
 from ...evaluation.words import accuracies
-from ...integers import short
+from ...integers import format_integer
 from ...models.language import LanguageModel
 from ...models.locator import Locator
 from ...models.ngram import NGram
@@ -19,8 +19,8 @@ from ...models.oracle import Oracle
 from ...search.residues import curve, kept_primes
 from ...text.splits import TRAINED_TO, splits, unseen
 from ...tokens import Tokenizer, WordTokens
-from ..runs import hmm, model, ntp
-from . import Verdict
+from ..runs import TrainedModel, hmm, model, ntp
+from ..study import Verdict
 
 TITLE = "How much of arithmetic models know"
 PLACE = 200
@@ -51,7 +51,7 @@ def settings(scale: str) -> dict[str, Any]:
             "prompt_tokens": 192,
             "following_tokens": 32,
             "ngram_words": 10**7,
-            "trained": learned | {SEQUENCES: ["hmm-laptop", "training.steps=250"]},
+            "trained": learned | {SEQUENCES: TrainedModel("hmm-laptop", ("training.steps=250",))},
         }
     words = ["tokens.kind=words", "model.positions=rotary", "training.optimizer=muon"]
     short = ["training.lr=4e-3", "training.steps=500", "training.warmup=50"]
@@ -62,8 +62,8 @@ def settings(scale: str) -> dict[str, Any]:
         "ngram_words": 10**8,
         "trained": learned
         | {
-            SEQUENCES: ["hmm-sequence", "training.steps=600"],
-            "GPT-2, ρ = 1/2, a token a word": ["ntp-paper-rho0.5", *words, *short],
+            SEQUENCES: TrainedModel("hmm-sequence", ("training.steps=600",)),
+            "GPT-2, ρ = 1/2, a token a word": TrainedModel("ntp-paper-rho0.5", (*words, *short)),
         },
     }
 
@@ -151,7 +151,7 @@ def plot(data: dict[str, Any]) -> Figure:
     for scale, rows in data["curves"].items():
         bounds, accuracy, _, nats, _ = zip(*rows, strict=True)
         line = {"color": colours[scale], "linestyle": styles[scale]}
-        left.plot(bounds, accuracy, label=f"oracle at {short(int(scale))}", **line)
+        left.plot(bounds, accuracy, label=f"oracle at {format_integer(int(scale))}", **line)
         right.plot(bounds, nats, **line)
         if int(scale) >= 10**13:
             place = horizon(rows, PAPER_ACCURACY, 1)
@@ -196,7 +196,7 @@ def table(data: dict[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[Any]]]
     rows: list[list[Any]] = [
         [
             row["model"],
-            short(row["scale"]),
+            format_integer(row["scale"]),
             *(round(row[key], 4) for key in ("accuracy", "accuracy_error", "nats", "nats_error")),
             *("beyond" if row[key] is None else round(row[key], 1) for key in _HORIZONS),
         ]
@@ -205,7 +205,9 @@ def table(data: dict[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[Any]]]
     for scale, scores in data["curves"].items():
         for bound, *figures in scores:
             figures = [round(figure, 4) for figure in figures]
-            rows.append([f"oracle, B = {bound}", short(int(scale)), *figures, bound, bound])
+            rows.append(
+                [f"oracle, B = {bound}", format_integer(int(scale)), *figures, bound, bound]
+            )
     return header, rows
 
 
@@ -217,7 +219,7 @@ def verdicts(data: dict[str, Any]) -> list[Verdict]:
 
     def measured(name: str) -> str:
         return ", ".join(
-            f"{row['accuracy']:.3f} ± {row['accuracy_error']:.3f} at {short(row['scale'])}"
+            f"{row['accuracy']:.3f} ± {row['accuracy_error']:.3f} at {format_integer(row['scale'])}"
             for row in far
             if row["model"] == name
         )

@@ -8,12 +8,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from ...evaluation.estimates import Estimate, said, share_of
+from ...evaluation.estimates import Estimate, said, wilson
 from ...evaluation.words import confusion
-from ...integers import short
+from ...integers import format_integer
 from ...trees import square_free, unpack
 from ..runs import compared, continuations
-from . import Verdict
+from ..study import Verdict
 
 TITLE = "Words taken for others"
 PLACE = 134
@@ -80,7 +80,8 @@ def caption(data: dict[str, Any]) -> str:
         " malformed ones. Square-free words, in bold and inside the first white lines, come first,"
         " by length; then the others, the commonest first. A column that is bright from top to"
         " bottom is a word that is generated whatever stands there. Continuations (β = ∞) of"
-        f" {data['prompts']} prompts of {data['tokens']} tokens near {short(data['at'])} by as many"
+        f" {data['prompts']} prompts of {data['tokens']} tokens near {format_integer(data['at'])}"
+        " by as many"
         f" tokens, seed {data['seed']}: {sizes}."
     )
 
@@ -110,7 +111,7 @@ def _corner(models: dict[str, tuple[list[str], Integers]]) -> Verdict:
         some = [place for place, word in enumerate(words) if word in CORNER]
         rest = np.delete(counts, some, 0)
         return (
-            share_of(int(counts[np.ix_(some, some)].sum()), int(counts[some].sum())),
+            wilson(int(counts[np.ix_(some, some)].sum()), int(counts[some].sum())),
             float(rest[:, some].sum() / max(1, rest.sum())),
             float(_shares(counts)[np.ix_(some, some)].mean()) if some else 0.0,
             float(np.delete(_shares(counts), some, 0)[:, some].mean()) if some else 0.0,
@@ -169,7 +170,7 @@ def _among_errors(words: list[str], counts: Integers) -> Estimate:
     wrong = counts.sum() - np.trace(counts[: len(words), : len(words)])
     some = [place for place, word in enumerate(words) if square_free(word)]
     corner = counts[np.ix_(some, some)]
-    return share_of(int(corner.sum() - np.trace(corner)), int(wrong))
+    return wilson(int(corner.sum() - np.trace(corner)), int(wrong))
 
 
 def _errors(words: list[str], counts: Integers) -> tuple[Estimate, float]:
@@ -186,7 +187,7 @@ def _errors(words: list[str], counts: Integers) -> tuple[Estimate, float]:
         1, generated.sum() - generated[some]
     )
     by_chance = float((wrong * other).sum() / max(1, wrong.sum()))
-    return share_of(int(alike.sum()), int(wrong.sum())), by_chance
+    return wilson(int(alike.sum()), int(wrong.sum())), by_chance
 
 
 def _ordered(found: dict[str, Any]) -> tuple[list[str], Integers]:

@@ -7,10 +7,10 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from ...integers import short
+from ...integers import format_integer
 from ...text.splits import CHUNKS, far_window, splits
 from ..figures import COLOURS
-from . import Verdict
+from ..study import Verdict
 
 TITLE = "Training, validation and test"
 PLACE = 50
@@ -64,14 +64,16 @@ def plot(data: dict[str, Any]) -> Figure:
         above.axvline(k * chunk, color="black", lw=1.6)
     above.set_xlim(0, data["n"])
     above.set_xticks([k * chunk for k in range(0, CHUNKS + 1, 2)])
-    above.set_xticklabels(["2", *(short(int(k * chunk)) for k in range(2, CHUNKS + 1, 2))])
-    above.set_title(f"{CHUNKS} chunks of the text of 2..{short(data['n'])}, to scale", fontsize=10)
+    above.set_xticklabels(["2", *(format_integer(int(k * chunk)) for k in range(2, CHUNKS + 1, 2))])
+    above.set_title(
+        f"{CHUNKS} chunks of the text of 2..{format_integer(data['n'])}, to scale", fontsize=10
+    )
     below.broken_barh([(2, data["n"] - 1)], (0, 1), facecolor="0.9", edgecolor="0.25")
     below.text(data["n"] ** 0.5, 0.5, "the ten chunks", ha="center", va="center", fontsize=9)
     starts = [row["first"] for row in far]
     below.plot(starts, [0.4] * len(starts), "D", color=_LOOKS["test"][0], mec="black", ms=8)
     for row in far:
-        below.text(row["first"], 0.68, short(row["first"]), ha="center", fontsize=9)
+        below.text(row["first"], 0.68, format_integer(row["first"]), ha="center", fontsize=9)
     below.set_xscale("log")
     below.set_xlim(2, 10 ** (max(data["powers"]) + 1))
     below.set_title(
@@ -88,11 +90,12 @@ def plot(data: dict[str, Any]) -> Figure:
 
 def caption(data: dict[str, Any]) -> str:
     totals = ", ".join(f"{total:,} words for {use}" for use, total in _totals(data).items())
-    windows = ", ".join(short(row["first"]) for row in _far(data))
+    windows = ", ".join(format_integer(row["first"]) for row in _far(data))
     overlaps = sum(between < 0 for between in data["between"])
     covered = sum(row["words"] for row in _text(data))
     return (
-        f"Above, the text of 2..{short(data['n'])} in {CHUNKS} chunks, to scale: three quarters of"
+        f"Above, the text of 2..{format_integer(data['n'])} in {CHUNKS} chunks, to scale: three"
+        " quarters of"
         " each are for training, the last quarter is for validation, and that of the last chunk for"
         f" test. Below, on a logarithmic axis, the windows for test that begin at {windows}; drawn"
         f" to scale none could be seen. In all {totals}; these counts are exact. Of the"
@@ -125,9 +128,9 @@ def verdicts(data: dict[str, Any]) -> list[Verdict]:
     covered = sum(sizes)
     found = [
         Verdict(
-            claim=f"The text of 2..{short(data['n'])} is cut into {CHUNKS} chunks of"
-            f" {short(chunk)} words, the first of them shorter by one.",
-            paper=f"{short(chunk)} − 1, then {CHUNKS - 1} times {short(chunk)}",
+            claim=f"The text of 2..{format_integer(data['n'])} is cut into {CHUNKS} chunks of"
+            f" {format_integer(chunk)} words, the first of them shorter by one.",
+            paper=f"{format_integer(chunk)} − 1, then {CHUNKS - 1} times {format_integer(chunk)}",
             ours=f"{sizes[0]:,}, then {CHUNKS - 1} times {' or '.join(sorted(_many(sizes[1:])))}",
             agrees=sizes == [chunk - 1] + [chunk] * (CHUNKS - 1),
         ),
@@ -144,7 +147,7 @@ def verdicts(data: dict[str, Any]) -> list[Verdict]:
         ),
         Verdict(
             claim="In all, three quarters of the text are for training.",
-            paper=f"{short(data['n'] * 3 // 4)} words, from its shares",
+            paper=f"{format_integer(data['n'] * 3 // 4)} words, from its shares",
             ours=f"{totals['training']:,} words",
             agrees=totals["training"] == data["n"] * 3 // 4 - 1,
         ),
@@ -152,7 +155,7 @@ def verdicts(data: dict[str, Any]) -> list[Verdict]:
             claim="Three windows of 1e6 words far beyond the text are for test as well.",
             paper="1e6 each, in [10^k, 10^k + 10^6], k = 13, 14, 15",
             ours=f"{' or '.join(sorted(_many(list(longer))))} each, from"
-            f" {', '.join(short(row['first']) for row in far)}",
+            f" {', '.join(format_integer(row['first']) for row in far)}",
             agrees=longer == {10**6 + 1} and data["powers"] == [13, 14, 15],
             why="The closed interval that the paper writes has one integer more than the 10^6 it"
             " says; we take the interval.",

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from ...integers import short
+from ...integers import format_integer
 from ...search.sentences import find, find_runs, parse_sentence
-from . import Verdict
+from ..study import Verdict
 
 TITLE = "Sentences that arithmetic decides"
 PLACE = 15
@@ -89,7 +89,8 @@ def _curve(row: dict[str, Any], powers: Sequence[int]) -> tuple[list[int], list[
 def caption(data: dict[str, Any]) -> str:
     nowhere = [row["what"] for row in data["decided"] if not row["count"]]
     return (
-        f"Occurrences of sentences up to n; every start up to {short(data['searched_to'])} was"
+        f"Occurrences of sentences up to n; every start up to"
+        f" {format_integer(data['searched_to'])} was"
         " examined. Grey: sentences that occur a settled number of times; coloured: some that"
         f" recur. Found nowhere, as arithmetic demands: {'; '.join(nowhere)}."
     )
@@ -108,7 +109,8 @@ def verdicts(data: dict[str, Any]) -> list[Verdict]:
         Verdict(
             claim=f"“{row['what']}” {_begins(row['expected'])}.",
             paper=_places(row["expected"]),
-            ours=f"{_places(row['first'])} up to {short(data['searched_to'])} (all examined)",
+            ours=f"{_places(row['first'])} up to {format_integer(data['searched_to'])} (all"
+            " examined)",
             agrees=row["first"] == row["expected"] and row["count"] == len(row["expected"]),
             why=row["why"],
         )

@@ -7,8 +7,8 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from ...counting.dictionary import dictionary_size, first_occurrences
-from ...integers import short
-from . import Verdict
+from ...integers import format_integer
+from ..study import Verdict
 
 TITLE = "Growth of the dictionary"
 PLACE = 10
@@ -73,7 +73,8 @@ def caption(data: dict[str, Any]) -> str:
     return (
         "Number of different words among 2..n. Left, on the paper's axes; right, the number itself."
         f" Black: every first occurrence up to 1e12, the paper's"
-        f" range. Dashed: exact counts up to {short(n)}, where the dictionary has {size:,} words."
+        f" range. Dashed: exact counts up to {format_integer(n)}, where the dictionary"
+        f" has {size:,} words."
         " No integer was enumerated: a word enters the dictionary at its least integer."
     )
 

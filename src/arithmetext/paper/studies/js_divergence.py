@@ -9,8 +9,8 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from ...counting.divergence import js_matrix
 from ...counting.histograms import chunk_histograms
-from ...integers import short
-from . import Verdict
+from ...integers import format_integer
+from ..study import Verdict
 
 TITLE = "Divergence between chunks of the text"
 PLACE = 20
@@ -73,7 +73,8 @@ def caption(data: dict[str, Any]) -> str:
     first, last = data["maximum_between"]
     return (
         f"Jensen–Shannon divergence (base 2) between the word frequencies of {data['chunks']}"
-        f" chunks of {data['n'] // data['chunks']:,} consecutive integers up to {short(data['n'])}."
+        f" chunks of {data['n'] // data['chunks']:,} consecutive integers up to"
+        f" {format_integer(data['n'])}."
         f" Left, {len(data['shown'])} of the chunks against each other; right, the last one against"
         f" all others. The largest value of all pairs, {data['maximum']:.4f}, is that between chunk"
         f" {first} and chunk {last}. Every word of every integer was counted."
@@ -87,7 +88,9 @@ def table(data: dict[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[Any]]]
 
 def verdicts(data: dict[str, Any]) -> list[Verdict]:
     between = sorted(data["maximum_between"])
-    where = f"chunks {between[0]} and {between[1]} of {data['chunks']}, n = {short(data['n'])}"
+    where = (
+        f"chunks {between[0]} and {between[1]} of {data['chunks']}, n = {format_integer(data['n'])}"
+    )
     same_text = (data["n"], data["chunks"]) == (PAPER_N, PAPER_CHUNKS)
     return [
         Verdict(
@@ -99,12 +102,13 @@ def verdicts(data: dict[str, Any]) -> list[Verdict]:
         Verdict(
             claim="The largest divergence between chunks of 1e8 words is about 0.0238.",
             paper=str(PAPER_MAXIMUM),
-            ours=f"{data['maximum']:.7f} between chunks of {short(data['n'] // data['chunks'])}"
-            " words (exact counts; agrees if within 0.00005)",
+            ours=f"{data['maximum']:.7f} between chunks of"
+            f" {format_integer(data['n'] // data['chunks'])} words (exact counts;"
+            " agrees if within 0.00005)",
             agrees=abs(data["maximum"] - PAPER_MAXIMUM) < 5e-5 if same_text else None,
             why=""
             if same_text
-            else f"The paper counts {PAPER_CHUNKS} chunks up to {short(PAPER_N)}, this study"
-            f" {data['chunks']} up to {short(data['n'])}.",
+            else f"The paper counts {PAPER_CHUNKS} chunks up to {format_integer(PAPER_N)}, this"
+            f" study {data['chunks']} up to {format_integer(data['n'])}.",
         ),
     ]

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from ...integers import short
+from ...integers import format_integer
 from ...search.locate import EFFORTS, locate
 from ...text.sieve import words
-from . import Verdict
+from ..study import Verdict
 
 TITLE = "How many words tell where they stand"
 PLACE = 210
@@ -79,7 +79,7 @@ def plot(data: dict[str, Any]) -> Figure:
             shares,
             yerr=[shares - lows, highs - shares],
             capsize=2,
-            label=f"below {short(scale)}",
+            label=f"below {format_integer(scale)}",
             **style,
         )
         right.plot(lengths, [row["seconds"] for row in rows], **style)
@@ -115,7 +115,7 @@ def table(data: dict[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[Any]]]
     header = ["below", "words", "located", "of", "seconds", "places by chance (median)"]
     rows = [
         [
-            short(row["scale"]),
+            format_integer(row["scale"]),
             row["length"],
             row["found"],
             row["windows"],

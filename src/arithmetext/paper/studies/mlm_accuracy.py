@@ -9,16 +9,17 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from ...evaluation.codec import to_json
 from ...evaluation.estimates import said
-from ...evaluation.evaluate import BETAS, MASKED, plain
+from ...evaluation.evaluate import BETAS, MASKED
 from ...evaluation.masking import masked_accuracy
 from ...evaluation.prompts import draw
-from ...integers import short
+from ...integers import format_integer
 from ...models.gpt import GPT
 from ...text.splits import unseen
 from ...training.stream import CHOSEN
 from ..runs import FAR, NEAR, mlm, model, training
-from . import Verdict
+from ..study import Verdict
 
 TITLE = "Filling gaps"
 PLACE = 175
@@ -56,7 +57,7 @@ def run(settings: dict[str, Any]) -> dict[str, Any]:
             following=0,
             seed=settings["seed"],
         )
-        tables[str(at)] = plain(
+        tables[str(at)] = to_json(
             masked_accuracy(
                 it.model,
                 drawn.ids,
@@ -124,7 +125,7 @@ def plot(data: dict[str, Any]) -> Figure:
                 clip_on=False,
             )
         )
-        axes.set_title(f"near {short(int(at))}", fontsize=10)
+        axes.set_title(f"near {format_integer(int(at))}", fontsize=10)
         axes.set_xticks(range(len(shares)), [f"{share:g}" for share in shares])
         axes.set_yticks(range(len(betas)), [_written(beta) for beta in betas])
         axes.tick_params(length=0)
@@ -167,7 +168,7 @@ def table(data: dict[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[Any]]]
     shares = next(iter(grids.values()))[0]
     header = ["near", "β", *(f"p_m = {share:g}" for share in shares)]
     rows = [
-        [short(int(at)), _written(beta), *(round(float(value), 4) for value in row)]
+        [format_integer(int(at)), _written(beta), *(round(float(value), 4) for value in row)]
         for at, (_, betas, found) in grids.items()
         for beta, row in zip(betas, found, strict=True)
     ]
@@ -208,7 +209,7 @@ def _above(
         for at, cells in data["tables"].items()
     }
     worst = {at: min(cells, key=_accuracy) for at, cells in regions.items()}
-    above = [short(int(at)) for at, cell in worst.items() if _accuracy(cell) > level]
+    above = [format_integer(int(at)) for at, cell in worst.items() if _accuracy(cell) > level]
     cells = [cell for region in regions.values() for cell in region]
     found = sum(_accuracy(cell) > level for cell in cells)
     why = [f"{found} of these {len(cells)} values are above {level:g}."]
@@ -219,7 +220,7 @@ def _above(
         paper=f"above {level:g}",
         ours="at least "
         + "; ".join(
-            f"{said(cell['accuracy'])} near {short(int(at))} (p_m = {cell['masked']:g},"
+            f"{said(cell['accuracy'])} near {format_integer(int(at))} (p_m = {cell['masked']:g},"
             f" β = {_written(float(cell['beta']))})"
             for at, cell in worst.items()
         )

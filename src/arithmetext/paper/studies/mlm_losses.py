@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from ...evaluation.learning import FALL, plateau, rest, smoothed
 from ..figures import COLOURS
 from ..runs import learning, masked_like_causal, record, without_attention
-from . import Verdict
+from ..study import Verdict
 from ._losses import (
     about_least,
     draw,

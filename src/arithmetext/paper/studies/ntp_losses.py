@@ -7,10 +7,10 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from ...counting.census import census, unigram_entropy
-from ...integers import short
+from ...integers import format_integer
 from ...training.recipes import SIZES
 from ..runs import learning, parameters, record, without_attention
-from . import Verdict
+from ..study import Verdict
 from ._losses import (
     about_least,
     draw,
@@ -94,7 +94,7 @@ def caption(data: dict[str, Any]) -> str:
         " divided by ln D, the loss of a guess, with thin lines for the least that a model can have"
         " without attention, which sees the token before and no other; right, in nats a word"
         " against words read, where vocabularies can be compared. The dotted line is what words"
-        f" cost that are drawn by their frequencies among 2..{short(data['n'])} alone,"
+        f" cost that are drawn by their frequencies among 2..{format_integer(data['n'])} alone,"
         f" {data['single_words']:.3f} nats (exact)."
         f" {how_trained(data['records'])} {what_a_plateau_is()}"
     )

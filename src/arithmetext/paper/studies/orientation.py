@@ -1,60 +1,82 @@
 """Whether the text can be told from the same text read backwards."""
 
-from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
 from ...counting.order import orientation
-from ...integers import short
-from . import Verdict
+from ...integers import format_integer
+from ..figures import MARKERS
+from ..study import Table, Verdict
 
 TITLE = "The text read backwards"
 PLACE = 35
 COST = {"laptop": 3, "gpu": 30}
 
 
-def settings(scale: str) -> dict[str, Any]:
-    return {
-        "starts": [2, 10**8, 10**10, 10**13],
-        "counts": [10**6, 10**7, 10**8] if scale == "laptop" else [10**7, 10**8, 10**9],
-        "words": 2,
-        "seed": 0,
-    }
+@dataclass(frozen=True)
+class Settings:
+    starts: tuple[int, ...]
+    counts: tuple[int, ...]
+    words: int
+    seed: int
 
 
-def run(settings: dict[str, Any]) -> dict[str, Any]:
-    rows = []
-    for start in settings["starts"]:
-        for count in settings["counts"]:
-            found = orientation(start, start + count, settings["words"], seed=settings["seed"])
-            rows.append(
-                {
-                    "start": start,
-                    "count": count,
-                    "text": found.text.divergence,
-                    "floor": found.floor,
-                    "spread": found.spread,
-                    "one_way": found.text.one_way,
-                }
-            )
-    return {"rows": rows}
+@dataclass(frozen=True)
+class Row:
+    """The pairs of words among the integers from `start` to `start + count - 1`."""
+
+    start: int
+    count: int
+    text: float  # divergence from the reversed text, in bits
+    floor: float  # its mean over texts whose pairs are reversed at random
+    spread: float  # and its standard deviation
+    one_way: float  # share of the pairs that occur in one order only
+
+    @property
+    def above_floor(self) -> bool:
+        return self.text > self.floor + 3 * self.spread
 
 
-def plot(data: dict[str, Any]) -> Figure:
+@dataclass(frozen=True)
+class Result:
+    rows: list[Row]
+
+    def by_start(self) -> dict[int, list[Row]]:
+        starts = sorted({row.start for row in self.rows})
+        return {start: [row for row in self.rows if row.start == start] for start in starts}
+
+
+def settings(scale: str) -> Settings:
+    counts = (10**6, 10**7, 10**8) if scale == "laptop" else (10**7, 10**8, 10**9)
+    return Settings(starts=(2, 10**8, 10**10, 10**13), counts=counts, words=2, seed=0)
+
+
+def run(settings: Settings) -> Result:
+    return Result(
+        [_measure(start, count, settings) for start in settings.starts for count in settings.counts]
+    )
+
+
+def _measure(start: int, count: int, settings: Settings) -> Row:
+    found = orientation(start, start + count, settings.words, seed=settings.seed)
+    text = found.text
+    return Row(start, count, text.divergence, found.floor, found.spread, text.one_way)
+
+
+def plot(result: Result) -> Figure:
     figure = Figure(figsize=(7.2, 3.8), layout="constrained")
     axes = figure.subplots()
-    for start, marker in zip(_starts(data), "os^D", strict=True):
-        rows = [row for row in data["rows"] if row["start"] == start]
+    for (start, rows), marker in zip(result.by_start().items(), MARKERS, strict=True):
         axes.errorbar(
-            [row["count"] for row in rows],
-            [row["text"] / row["floor"] for row in rows],
-            yerr=[3 * row["spread"] / row["floor"] for row in rows],
+            [row.count for row in rows],
+            [row.text / row.floor for row in rows],
+            yerr=[3 * row.spread / row.floor for row in rows],
             marker=marker,
             capsize=3,
-            label=f"from {short(start)}",
+            label=f"from {format_integer(start)}",
         )
-    axes.axhline(1, color="0.5", linestyle="--", label="floor: each pair turned by a coin")
+    axes.axhline(1, color="0.5", linestyle="--", label="noise floor: pairs reversed at random")
     axes.set_xscale("log")
     axes.set_xlabel("integers counted")
     axes.set_ylabel("divergence from the reversed\ntext, as a multiple of the floor")
@@ -63,48 +85,39 @@ def plot(data: dict[str, Any]) -> Figure:
     return figure
 
 
-def caption(data: dict[str, Any]) -> str:
+def caption(result: Result) -> str:
     return (
-        "Jensen–Shannon divergence between the pairs of consecutive words and the same pairs read"
-        " backwards, against what chance makes of as many pairs, each occurrence turned round or"
-        " not by the toss of a coin (20 tosses; bars three standard deviations). Above the dashed"
-        " line the text is oriented. Below it nothing follows: frequent pairs are spread more"
-        " evenly than tosses would be, so the floor is somewhat too high, and the further up, the"
-        " more integers it takes to rise above it."
+        "Jensen–Shannon divergence between the pairs of consecutive words and the same pairs"
+        " reversed. The noise floor is the divergence after reversing each occurrence of a pair"
+        " with probability 1/2 (mean of 20 draws; error bars are three standard deviations). Above"
+        " the dashed line the text is oriented. Below it nothing follows: frequent pairs are spread"
+        " more evenly than random reversal would make them, so the floor is somewhat too high. The"
+        " larger the integers, the more of them are needed to rise above it."
     )
 
 
-def table(data: dict[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+def table(result: Result) -> Table:
     header = ["start", "integers", "text", "floor", "its deviation", "pairs only one way"]
-    keys = ["start", "count", "text", "floor", "spread", "one_way"]
-    return header, [[row[key] for key in keys] for row in data["rows"]]
+    rows = [[r.start, r.count, r.text, r.floor, r.spread, r.one_way] for r in result.rows]
+    return header, rows
 
 
-def verdicts(data: dict[str, Any]) -> list[Verdict]:
-    """Above the noise floor the text is oriented.
-
-    Below it nothing follows, so the claim is not tested.
-    """
-    found = []
-    for start in _starts(data):
-        row = max((r for r in data["rows"] if r["start"] == start), key=lambda r: r["count"])
-        oriented = row["text"] > row["floor"] + 3 * row["spread"]
-        found.append(
-            Verdict(
-                claim=f"The text is measurably oriented (from {short(start)}).",
-                paper="oriented",
-                ours=f"{row['text']:.3g} bits against a floor of {row['floor']:.3g} ±"
-                f" {row['spread']:.1g} (n = {short(row['count'])}, 20 tosses, seed 0; agrees if"
-                " above the floor by three standard deviations)",
-                agrees=True if oriented else None,
-                why=""
-                if oriented
-                else "Not above the noise floor. The floor is somewhat too high, so the text may"
-                " still be oriented; more integers may show it.",
-            )
+def verdicts(result: Result) -> list[Verdict]:
+    """Below the noise floor nothing follows, so there the claim is not tested."""
+    largest = [max(rows, key=lambda row: row.count) for rows in result.by_start().values()]
+    return [
+        Verdict(
+            key=f"oriented-{format_integer(row.start)}",
+            claim=f"The text is measurably oriented (from {format_integer(row.start)}).",
+            paper="oriented",
+            ours=f"{row.text:.3g} bits against a floor of {row.floor:.3g} ± {row.spread:.1g}"
+            f" (n = {format_integer(row.count)}, 20 draws, seed 0)",
+            criterion="it is above the floor by three standard deviations",
+            agrees=True if row.above_floor else None,
+            why=""
+            if row.above_floor
+            else "Not above the noise floor. The floor is somewhat too high, so the text may still"
+            " be oriented; more integers may show it.",
         )
-    return found
-
-
-def _starts(data: dict[str, Any]) -> list[int]:
-    return sorted({row["start"] for row in data["rows"]})
+        for row in largest
+    ]

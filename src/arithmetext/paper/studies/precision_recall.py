@@ -8,14 +8,14 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from ...evaluation.estimates import NOTHING, Estimate, meets, said, share
-from ...evaluation.evaluate import plain
+from ...evaluation.codec import to_json
+from ...evaluation.estimates import UNKNOWN, Estimate, meets, said, share
 from ...evaluation.words import word_scores
-from ...integers import short
+from ...integers import format_integer
 from ...trees import unpack
 from ..figures import MARKS
 from ..runs import compared, continuations
-from . import Verdict
+from ..study import Verdict
 
 TITLE = "Precision and recall of words"
 PLACE = 130
@@ -42,7 +42,7 @@ def run(settings: dict[str, Any]) -> dict[str, Any]:
     for name, recipe in settings["models"].items():
         _, made = continuations(recipe, settings["at"], settings["continuing"])
         scores = word_scores(made.predicted, made.true)
-        words[name] = [plain(score) | {"word": unpack(score.word)} for score in scores]
+        words[name] = [to_json(score) | {"word": unpack(score.word)} for score in scores]
     return {"at": settings["at"], "words": words, **settings["continuing"]}
 
 
@@ -153,7 +153,7 @@ def caption(data: dict[str, Any]) -> str:
         "Precision (of the times that a word was generated, the share that are right) and recall"
         " (of the times that it stands there, the share that was generated) of each word: circles"
         f" for the GPT-2, squares for the HMM, β = ∞, {data['prompts']} prompts of"
-        f" {data['tokens']} tokens near {short(data['at'])} continued by as many, seed"
+        f" {data['tokens']} tokens near {format_integer(data['at'])} continued by as many, seed"
         f" {data['seed']}. Red rings: primes; dashed: equal F1.{''.join(without)} Words that"
         f" stand or were generated fewer than {OFTEN} times are small and faint, and those that"
         f" were never generated, or stand nowhere, are left out. That leaves {models}. Intervals of"
@@ -198,7 +198,7 @@ def verdicts(data: dict[str, Any]) -> list[Verdict]:
 def _primes(name: str, what: str, score: dict[str, Any] | None) -> Verdict:
     right, among = PAPER[name][what]
     theirs = share([1] * right + [0] * (among - right))
-    ours = Estimate(**score[what]) if score else NOTHING
+    ours = Estimate(**score[what]) if score else UNKNOWN
     return Verdict(
         claim=f"Of the primes that {'are generated' if what == 'precision' else 'stand there'}, the"
         f" {name} has the share of {right / among:.4f} right ({what}).",

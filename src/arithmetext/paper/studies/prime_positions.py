@@ -8,14 +8,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from ...evaluation.estimates import Estimate, difference, said, share_of
-from ...evaluation.evaluate import plain
+from ...evaluation.codec import to_json
+from ...evaluation.estimates import Estimate, difference, said, wilson
 from ...evaluation.words import PRIME, WordScore, at_primes, word_scores
-from ...integers import short
+from ...integers import format_integer
 from ...trees import square_free, unpack
 from ..figures import COLOURS
 from ..runs import compared, continuations
-from . import Verdict
+from ..study import Verdict
 
 TITLE = "Words at the places of primes"
 PLACE = 132
@@ -45,7 +45,7 @@ def run(settings: dict[str, Any]) -> dict[str, Any]:
         found[name] = {
             "generated": [[unpack(word) or "malformed", count] for word, count in generated],
             "standing": [[unpack(word), count] for word, count in standing],
-            "right": {"generated": plain(primes.recall), "standing": plain(primes.precision)},
+            "right": {"generated": to_json(primes.recall), "standing": to_json(primes.precision)},
             "square_free": {
                 "generated": _square_free_share(scores, "predicted"),
                 "standing": _square_free_share(scores, "true"),
@@ -120,7 +120,8 @@ def caption(data: dict[str, Any]) -> str:
         f" primes were generated: the {SHOWN} commonest and the sum of the others, as shares of the"
         " number of places above each panel. Hatched bars are the places where both are prime. The"
         f" continuations (β = ∞) are those of {data['prompts']} prompts of {data['tokens']} tokens"
-        f" near {short(data['at'])} by as many tokens, seed {data['seed']}. Shares of the hatched"
+        f" near {format_integer(data['at'])} by as many tokens, seed {data['seed']}. Shares of the"
+        " hatched"
         f" bars, left and right, with intervals of 95 % over prompts: {right}."
     )
 
@@ -176,7 +177,7 @@ def _confused(models: dict[str, Any], side: str, at: int) -> Verdict:
 
 def _wrong_square_free(counts: Counts) -> Estimate:
     wrong = [(word, count) for word, count in counts if word != PRIMES]
-    return share_of(_total([pair for pair in wrong if square_free(pair[0])]), _total(wrong))
+    return wilson(_total([pair for pair in wrong if square_free(pair[0])]), _total(wrong))
 
 
 def _total(counts: Counts) -> int:

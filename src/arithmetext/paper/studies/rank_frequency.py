@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from ... import trees
 from ...counting.census import census
 from ...counting.divergence import fit_ranks, rank_frequency
-from . import Verdict
+from ..study import Verdict
 
 TITLE = "Rank and frequency"
 PLACE = 30

@@ -7,14 +7,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ...evaluation.codec import to_json
 from ...evaluation.estimates import said
-from ...evaluation.evaluate import plain
 from ...evaluation.square_free import impossible, runs
-from ...integers import short
+from ...integers import format_integer
 from ...text.splits import unseen
 from ..figures import COLOURS, LINES, MARKS
 from ..runs import FAR, hmm, model, ntp
-from . import Verdict
+from ..study import Verdict
 
 TITLE = "Four square-free words in a row"
 PLACE = 145
@@ -48,10 +48,10 @@ def run(settings: dict[str, Any]) -> dict[str, Any]:
         }
         made = runs(*about, **how)
         found[name] = {
-            "runs": plain(made.figures()),
+            "runs": to_json(made.figures()),
             "true": made.true.round(4).tolist(),
             "values": {str(run): values.round(4).tolist() for run, values in made.runs.items()},
-            "impossible": plain(impossible(*about, **how).figures()),
+            "impossible": to_json(impossible(*about, **how).figures()),
         }
     return {
         "at": settings["at"],
@@ -136,7 +136,8 @@ def caption(data: dict[str, Any]) -> str:
     control = next(iter(data["models"].values()))["impossible"]
     return (
         f"Left: log-likelihoods of {data['sequences']} true prompts of {data['tokens']} tokens at"
-        f" {short(data['at'])}, seed {data['seed']}, and of as many for each length of runs, whose"
+        f" {format_integer(data['at'])}, seed {data['seed']}, and of as many for each length of"
+        " runs, whose"
         " words are drawn from their frequencies: so many square-free ones, then one that is not,"
         f" and so on. Runs longer than {LONGEST}, above the black line, never occur. Shaded:"
         " where the middle 95 % of the true prompts of each model lie. All histograms have the same"

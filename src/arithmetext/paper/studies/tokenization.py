@@ -13,9 +13,9 @@ from matplotlib.path import Path
 
 from ...drawing import lay_out
 from ...evaluation.attention import Values, by_distance, patterns
-from ...evaluation.evaluate import plain
+from ...evaluation.codec import to_json
 from ...evaluation.prompts import draw
-from ...integers import short
+from ...integers import format_integer
 from ...models.gpt import GPT
 from ...text.sieve import words
 from ...text.splits import unseen
@@ -24,7 +24,7 @@ from ...tokens.spelling import ALPHABET, spell
 from ...trees import tree_of_word
 from ..figures import COLOURS, LINES
 from ..runs import FAR, learning, model
-from . import Verdict
+from ..study import Verdict
 
 TITLE = "Tokens, and where attention goes"
 PLACE = 60
@@ -76,7 +76,7 @@ def run(settings: dict[str, Any]) -> dict[str, Any]:
         "windows": settings["windows"],
         "context": it.context,
         "seed": settings["seed"],
-        "distances": {origin: plain(found.figures(PERIOD)) for origin, found in looked.items()},
+        "distances": {origin: to_json(found.figures(PERIOD)) for origin, found in looked.items()},
         "counted": settings["counted"],
         "words_per_token": {
             str(size): _words_per_token(size, *settings["counted"]) for size in settings["sizes"]
@@ -188,7 +188,8 @@ def caption(data: dict[str, Any]) -> str:
         f" {len(data['attention'])} layers and their heads of the trained model: apart from itself,"
         f" most at token {looked + 1} ({100 * attention[looked]:.0f} %). Below: attention against"
         f" the distance in integers, counted from {_from(origin)}, in {data['windows']} windows of"
-        f" {data['context']} tokens at {short(data['at'])}, seed {data['seed']}, from the second"
+        f" {data['context']} tokens at {format_integer(data['at'])}, seed {data['seed']}, from the"
+        " second"
         " half of each window (shaded: 95 %, over windows). The head that varies most with the"
         f" distance modulo {PERIOD} was chosen in one half of the windows and is shown in the"
         f" other; its residues lie {found['swing']:.2f} apart. {_favourite(found)}"
@@ -216,7 +217,8 @@ def table(data: dict[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[Any]]]
     ]
     rows += [
         [
-            f"words a token, D = {size} ({short(hi - lo)} words from {short(lo)})",
+            f"words a token, D = {size} ({format_integer(hi - lo)} words from"
+            f" {format_integer(lo)})",
             round(value, 4),
             "",
         ]
@@ -264,8 +266,8 @@ def verdicts(data: dict[str, Any]) -> list[Verdict]:
             by_construction=True,
             why="Words a token: "
             + ", ".join(f"{value:.2f} for D = {size}" for size, value in shares.items())
-            + f" ({short(data['counted'][1] - data['counted'][0])} words from"
-            + f" {short(data['counted'][0])}).",
+            + f" ({format_integer(data['counted'][1] - data['counted'][0])} words from"
+            + f" {format_integer(data['counted'][0])}).",
         ),
         Verdict(
             claim="The last token looks most at the one before it.",

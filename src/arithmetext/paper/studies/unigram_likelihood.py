@@ -8,14 +8,15 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ...evaluation.codec import to_json
 from ...evaluation.estimates import said
-from ...evaluation.evaluate import doubling, plain
+from ...evaluation.evaluate import doubling
 from ...evaluation.likelihood import separation
-from ...integers import short
+from ...integers import format_integer
 from ...text.splits import unseen
 from ..figures import COLOURS, LINES, MARKS
 from ..runs import NEAR, model, ntp, training
-from . import Verdict
+from ..study import Verdict
 
 TITLE = "True text against drawn tokens"
 PLACE = 140
@@ -50,7 +51,7 @@ def run(settings: dict[str, Any]) -> dict[str, Any]:
         "sequences": settings["sequences"],
         "seed": settings["seed"],
         "training": training(settings["model"]),
-        "figures": [plain(each.figures()) for each in compared],
+        "figures": [to_json(each.figures()) for each in compared],
         "values": [
             {
                 "length": each.length,
@@ -130,7 +131,8 @@ def caption(data: dict[str, Any]) -> str:
     shortest, longest = data["values"][0]["length"], data["values"][-1]["length"]
     return (
         f"Left: log-likelihoods of {data['sequences']} sequences of the text at"
-        f" {short(data['at'])}, seed {data['seed']}, and of as many of tokens drawn one by one with"
+        f" {format_integer(data['at'])}, seed {data['seed']}, and of as many of tokens drawn one"
+        " by one with"
         " the frequencies of the training text, by length; every histogram is scaled to the same"
         " height. Right: the area under the ROC curve, the probability that a true sequence is"
         " likelier than one of a control, with intervals of 95 %: tokens drawn, words shuffled,"

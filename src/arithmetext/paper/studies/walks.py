@@ -7,8 +7,8 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from ...counting.walks import walk
-from ...integers import short
-from . import Verdict
+from ...integers import format_integer
+from ..study import Verdict
 
 TITLE = "Walks of single words"
 PLACE = 40
@@ -47,7 +47,7 @@ def plot(data: dict[str, Any]) -> Figure:
                 f / first / lag for f, lag in zip(each["fluctuations"], each["lags"], strict=True)
             ]
             axes.loglog(each["lags"], spread, style, label=each["word"])
-        axes.set_title(f"from {short(start)}", fontsize=10)
+        axes.set_title(f"from {format_integer(start)}", fontsize=10)
         axes.set_xlabel("length of the window")
         axes.grid(alpha=0.3)
     panels[0].set_ylabel("variance, as a multiple of no memory")
@@ -91,11 +91,12 @@ def verdicts(data: dict[str, Any]) -> list[Verdict]:
         crosses = crossing > len(bends) / 2
         found.append(
             Verdict(
-                claim=f"Walks cross over from diffusive to superdiffusive (from {short(start)}).",
+                claim=f"Walks cross over from diffusive to superdiffusive"
+                f" (from {format_integer(start)}).",
                 paper="they do",
                 ours=f"exponents {min(before):.2f}–{max(before):.2f}, then"
                 f" {min(after):.2f}–{max(after):.2f}; {crossing} of {len(bends)} words rise from"
-                f" below 1.2 to above it (n = {short(data['count'])}; agrees if most do)",
+                f" below 1.2 to above it (n = {format_integer(data['count'])}; agrees if most do)",
                 agrees=crosses,
                 why="" if crosses else "The density of words hardly drifts here.",
             )

@@ -1,0 +1,63 @@
+"""`nt reproduce` and `nt report`."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import InputError
+from .options import Wait
+
+
+def reproduce(
+    scale: Annotated[str, typer.Option(help="laptop, gpu or paper.")] = "laptop",
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="STUDY", help="Run this study only; may be repeated."),
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where reports are kept.")] = Path(
+        "reports"
+    ),
+    wait: Wait = False,
+) -> None:
+    """Make every figure and number of the paper, and a report."""
+    from ..files import sole_writer
+    from ..paper import report, study
+
+    if scale not in study.SCALES:
+        raise InputError(f"no scale {scale!r}; there are: {', '.join(study.SCALES)}")
+    chosen = study.choose(only or [])
+    with sole_writer(out / scale, wait=wait):
+        failed = study.reproduce(chosen, scale, out / scale)
+        if failed:
+            print(
+                f"failed: {', '.join(failed)}; the page shows their earlier results, if any",
+                file=sys.stderr,
+            )
+        if any((out / scale / "data").glob("*.json")):
+            print(f"The report is {report.build(out / scale)}")
+    if failed:
+        raise typer.Exit(1)
+
+
+def report(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A folder with kept results.")
+    ] = Path("reports/laptop"),
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the verdicts as Markdown, write nothing.")
+    ] = False,
+    wait: Wait = False,
+) -> None:
+    """Write the page of the report again, from kept results alone."""
+    from ..files import sole_writer
+    from ..paper import report
+
+    if markdown:
+        print(report.summary(folder), end="")
+        return
+    if not (folder / "data").is_dir():
+        raise InputError(f"no results in {folder}/data: nt reproduce makes them")
+    with sole_writer(folder, wait=wait):
+        print(f"The report is {report.build(folder)}")

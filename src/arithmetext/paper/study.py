@@ -1,0 +1,272 @@
+"""Studies: what they are, how they run, and where their results are kept.
+
+A study reproduces one figure or table of the paper. It is a module of `paper/studies/` that defines
+
+    TITLE              the heading in the report
+    PLACE              its place in the report, in the paper's order
+    COST               about how many seconds it takes at each scale, for the time left
+    Result             a frozen dataclass with every number that the study finds
+    settings(scale)    everything that the result depends on, as a dataclass or a dict
+    run(settings)      compute the Result
+    plot(result)       a matplotlib figure
+    caption(result)    what the figure shows, in a few sentences
+    table(result)      a header and rows: the numbers behind the figure
+    verdicts(result)   the paper's claims, each with its number and ours
+
+`run` computes every number once; the other functions only read the result. To add a study, add a
+module: `nt reproduce` finds it. Modules whose names begin with an underscore are shared code.
+"""
+
+import importlib
+import json
+import pkgutil
+import shutil
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from .. import sources
+from ..errors import InputError
+from ..evaluation.codec import from_json, to_json
+from ..files import make_folder, write_whole
+from ..sources import Sources
+from . import studies
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SCALES = ("laptop", "gpu", "paper")
+
+Table = tuple[Sequence[str], Sequence[Sequence[Any]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """One claim of the paper beside what was found here."""
+
+    key: str = ""  # names the claim within its study; stays when the wording changes
+    claim: str
+    paper: str
+    ours: str
+    criterion: str = ""  # completes "agrees if …"
+    agrees: bool | None  # None: not tested here, for the reason in `why`
+    why: str = ""
+    by_construction: bool = False  # agrees because of how things are defined here
+
+    def __post_init__(self) -> None:
+        if self.agrees is None and not self.why:
+            raise ValueError(f"a claim that is not tested needs a reason: {self.claim}")
+
+    @property
+    def outcome(self) -> str:
+        if self.agrees is None:
+            return "not tested here"
+        if not self.agrees:
+            return "differs"
+        return "agrees by construction" if self.by_construction else "agrees"
+
+    @property
+    def symbol(self) -> str:
+        return {True: "✓", False: "≠", None: "○"}[self.agrees]
+
+    @property
+    def evidence(self) -> str:
+        """Our number and when it agrees."""
+        return f"{self.ours} (agrees if {self.criterion})" if self.criterion else self.ours
+
+
+class Study(Protocol):
+    """A module of `paper/studies/`."""
+
+    __name__: str
+    TITLE: str
+    PLACE: int
+    COST: dict[str, int]
+
+    def settings(self, scale: str) -> Any: ...
+    def run(self, settings: Any) -> Any: ...
+    def plot(self, result: Any) -> "Figure": ...
+    def caption(self, result: Any) -> str: ...
+    def table(self, result: Any) -> Table: ...
+    def verdicts(self, result: Any) -> list[Verdict]: ...
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A study's result on disk, with all that it depends on."""
+
+    study: str
+    settings: Any  # as JSON
+    sources: Sources  # digests of the code that made it; empty in files of earlier versions
+    seconds: float
+    data: Any  # the Result
+
+
+def all_studies() -> dict[str, Study]:
+    """Every study by name, in the order of the report."""
+    modules = [
+        cast(Study, importlib.import_module(f"{studies.__name__}.{module.name}"))
+        for module in pkgutil.iter_modules(studies.__path__)
+        if not module.name.startswith("_")
+    ]
+    return {_name(study): study for study in sorted(modules, key=lambda study: study.PLACE)}
+
+
+def choose(names: Sequence[str]) -> dict[str, Study]:
+    """The named studies, or all of them if none is named."""
+    known = all_studies()
+    for name in names:
+        if name not in known:
+            raise InputError(f"no study {name!r}; there are: {', '.join(known)}")
+    return {name: study for name, study in known.items() if not names or name in names}
+
+
+def load(study: Study, folder: Path) -> Stored:
+    """The study's result in `folder`; ValueError or OSError if there is none that fits."""
+    known = json.loads(_path(study, folder).read_text(encoding="utf-8"))
+    try:
+        return Stored(
+            known["study"],
+            known["settings"],
+            dict(known.get("sources", {})),
+            known["seconds"],
+            from_json(_result_type(study), known["data"]),
+        )
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"not a result: {error}") from None
+
+
+def _result_type(study: Study) -> Any:
+    return getattr(study, "Result", dict[str, Any])
+
+
+def _load_if_fit(study: Study, folder: Path) -> Stored | None:
+    try:
+        return load(study, folder)
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def perform(study: Study, scale: str, folder: Path) -> Stored:
+    """Run a study and keep its result in `folder`."""
+    settings, made_by = study.settings(scale), _sources(study)
+    start = time.perf_counter()
+    data = study.run(settings)
+    seconds = time.perf_counter() - start
+    result = Stored(_name(study), to_json(settings), made_by, seconds, data)
+    make_folder(folder)
+    write_whole(_path(study, folder), json.dumps(to_json(result), indent=1))
+    return result
+
+
+def cached_result(study: Study, scale: str, folder: Path) -> Stored | None:
+    """The result in `folder`, if the same settings and the same code would make it now.
+
+    The code is `run`, everything in the study's file that `run` uses, and every module of the
+    package that this imports, directly or through others. Figures, captions and verdicts are made
+    from a result, so changing them runs nothing again.
+    """
+    result = _load_if_fit(study, folder)
+    return result if result is not None and not _changes(study, scale, result) else None
+
+
+def why_recomputed(study: Study, scale: str, folder: Path) -> str:
+    """Why the result in `folder` cannot be used, in words; empty if there is none."""
+    if not _path(study, folder).exists():
+        return ""
+    result = _load_if_fit(study, folder)
+    if result is None:
+        return "the kept result is damaged, or of an earlier version"
+    if not result.sources:
+        return "made by an earlier version"
+    return f"{sources.listed(_changes(study, scale, result))} changed"
+
+
+def reproduce(chosen: dict[str, Study], scale: str, folder: Path) -> list[str]:
+    """Run the studies whose results are not in `folder`, with a line of progress for each.
+
+    Returns the names of the studies that failed; they do not stop the others.
+    """
+    from ..training import run_cache
+
+    make_folder(folder / "data")
+    run_cache.take_records(folder / "runs")
+    cached = {name: cached_result(study, scale, folder / "data") for name, study in chosen.items()}
+    clock = Clock(scale, [chosen[name] for name, result in cached.items() if result is None])
+    failed = []
+    width = max(map(len, chosen))
+    for i, (name, study) in enumerate(chosen.items(), start=1):
+        line = f"[{i:{len(str(len(chosen)))}}/{len(chosen)}] {name:{width}}  "
+        if cached[name] is not None:
+            print(f"{line}kept from before")
+            continue
+        why = why_recomputed(study, scale, folder / "data")
+        notes = [f"recomputed: {why}"] if why else []
+        terminal = sys.stdout.isatty()
+        if terminal:
+            running = line + "; ".join(filter(None, [*notes, clock.left()]))
+            print(running[: shutil.get_terminal_size().columns - 1])  # must fit to be replaced
+        line_start = _LINE_UP if terminal else ""
+        try:
+            took = f"{perform(study, scale, folder / 'data').seconds:.1f} s"
+        except Exception as error:
+            if isinstance(error, InputError):
+                print(f"{name}: {error}", file=sys.stderr)
+            else:
+                traceback.print_exc()
+            failed.append(name)
+            took, line_start, notes = "failed", "", []  # the error stands on the last line
+        clock.tick(study)
+        run_cache.put_records(folder / "runs")
+        after = "; ".join(filter(None, [*notes, *run_cache.why_again(), clock.left()]))
+        print(f"{line_start}{line}{took:>8}  {after}".rstrip(), flush=True)
+    return failed
+
+
+_LINE_UP = "\x1b[1A\x1b[2K"  # move to the last line and clear it
+
+
+class Clock:
+    """Estimates the time left: the usual cost of each study, at the pace of the finished ones."""
+
+    def __init__(self, scale: str, due: Sequence[Study]) -> None:
+        self._cost = {_name(study): study.COST.get(scale, 0) for study in due}
+        self._spent = 0
+        self._began = time.perf_counter()
+
+    def tick(self, study: Study) -> None:
+        """Count a study as finished."""
+        self._spent += self._cost.pop(_name(study))
+
+    def left(self) -> str:
+        """The time left in words; empty if it is unknown or nothing is left."""
+        seconds = time.perf_counter() - self._began
+        # The first studies say little about the pace: count as if some had been on time before.
+        pace = (seconds + _PRIOR_SECONDS) / (self._spent + _PRIOR_SECONDS)
+        left = pace * sum(self._cost.values())
+        return f"about {max(1, round(left / 60))} min left" if left else ""
+
+
+_PRIOR_SECONDS = 30
+
+
+def _changes(study: Study, scale: str, result: Stored) -> list[str]:
+    """What changed since a result was made: its settings, or files of the package."""
+    settings = ["settings"] if result.settings != to_json(study.settings(scale)) else []
+    return settings + sources.changed(result.sources, _sources(study))
+
+
+def _sources(study: Study) -> Sources:
+    return sources.of_function(f"paper.studies.{_name(study)}", "run")
+
+
+def _path(study: Study, folder: Path) -> Path:
+    return folder / f"{_name(study)}.json"
+
+
+def _name(study: Study) -> str:
+    return study.__name__.rpartition(".")[2]

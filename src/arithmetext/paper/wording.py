@@ -1,0 +1,58 @@
+"""Numbers and lists in words, written the same way in every caption and verdict."""
+
+from collections.abc import Iterable
+from math import inf
+
+from ..evaluation.estimates import format_estimate
+from ..integers import format_integer
+
+__all__ = [
+    "format_beta",
+    "format_estimate",
+    "format_integer",
+    "format_number",
+    "format_percent",
+    "join",
+    "plural",
+]
+
+
+def join(parts: Iterable[str]) -> str:
+    """
+    >>> join(["a"]), join(["a", "b"]), join(["a", "b", "c"])
+    ('a', 'a and b', 'a, b and c')
+    """
+    *others, last = parts
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def plural(count: int, noun: str) -> str:
+    """
+    >>> plural(1, "token"), plural(2048, "token")
+    ('1 token', '2,048 tokens')
+    """
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def format_beta(beta: float) -> str:
+    """
+    >>> format_beta(3.3), format_beta(inf)
+    ('3.3', '∞')
+    """
+    return "∞" if beta == inf else f"{beta:g}"
+
+
+def format_number(value: float | None, digits: int = 3) -> str:
+    """
+    >>> format_number(0.42), format_number(None)
+    ('0.420', 'not known')
+    """
+    return "not known" if value is None else f"{value:.{digits}f}"
+
+
+def format_percent(share: float, digits: int = 0) -> str:
+    """
+    >>> format_percent(0.426), format_percent(0.00123, 1)
+    ('43 %', '0.1 %')
+    """
+    return f"{100 * share:.{digits}f} %"

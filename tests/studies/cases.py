@@ -1,0 +1,71 @@
+"""Every verdict must be able to come out each way, by the numbers that its claim is about.
+
+A case starts from the committed result in results/h200, replaces some numbers, and names the
+verdicts whose outcome this changes; all other verdicts must stay as they were.
+
+    CASES = [
+        ({"rows.2.text": 20.0}, {"oriented-2": None}),
+    ]
+
+The path of a number is that in the result's JSON: fields and positions joined by dots, where
+negative positions count from the end.
+"""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from arithmetext.evaluation.codec import from_json, to_json
+from arithmetext.paper.study import Study, all_studies, load
+
+RESULTS = Path(__file__).parents[2] / "results" / "h200" / "data"
+
+Case = tuple[dict[str, Any], dict[str, bool | None]]
+
+
+@cache
+def committed(name: str) -> Any:
+    """The result of a study in results/h200."""
+    return load(all_studies()[name], RESULTS).data
+
+
+def edited(result: Any, edits: dict[str, Any]) -> Any:
+    """A result with the numbers at some paths replaced."""
+    plain = to_json(result)
+    for path, value in edits.items():
+        *parents, last = path.split(".")
+        place = plain
+        for part in parents:
+            place = place[_key(place, part)]
+        assert isinstance(place, list) or last in place, f"{path}: no such field"
+        place[_key(place, last)] = to_json(value)
+    return from_json(type(result), plain)
+
+
+def _key(place: Any, part: str) -> Any:
+    return int(part) if isinstance(place, list) else part
+
+
+def outcomes(study: Study, result: Any) -> dict[str, bool | None]:
+    found = study.verdicts(result)
+    assert all(verdict.key and verdict.criterion for verdict in found)
+    assert len({verdict.key for verdict in found}) == len(found)
+    return {verdict.key: verdict.agrees for verdict in found}
+
+
+def check(name: str, case: Case) -> None:
+    """A case turns the verdicts that it names, and no others."""
+    edits, expected = case
+    study, base = all_studies()[name], committed(name)
+    before = outcomes(study, base)
+    assert expected.keys() <= before.keys()
+    assert outcomes(study, edited(base, edits)) == before | expected
+
+
+def draw(name: str, result: Any) -> None:
+    """Make everything that a reader sees; every row has as many cells as the header."""
+    study = all_studies()[name]
+    study.plot(result).draw_without_rendering()
+    assert study.caption(result).endswith(".")
+    header, rows = study.table(result)
+    assert rows and {len(row) for row in rows} == {len(header)}

@@ -1,0 +1,38 @@
+"""What holds for every study."""
+
+import importlib
+import pkgutil
+
+import pytest
+
+import studies
+from arithmetext.evaluation.codec import from_json, to_json
+from arithmetext.paper.study import all_studies
+
+from .cases import committed, draw, outcomes
+
+NAMES = [name for name, study in all_studies().items() if hasattr(study, "Result")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_result_survives_json(name: str) -> None:
+    result = committed(name)
+    assert from_json(type(result), to_json(result)) == result
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_everything_is_drawn(name: str) -> None:
+    draw(name, committed(name))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_some_case_turns_each_verdict(name: str) -> None:
+    cases = importlib.import_module(f"studies.test_{name}").CASES
+    before = outcomes(all_studies()[name], committed(name))
+    turned = {key for _, expected in cases for key in expected if expected[key] != before[key]}
+    assert turned == before.keys()
+
+
+def test_every_study_has_its_tests() -> None:
+    modules = {module.name for module in pkgutil.iter_modules(studies.__path__)}
+    assert {f"test_{name}" for name in NAMES} <= modules
