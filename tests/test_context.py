@@ -9,7 +9,7 @@ from torch import Tensor
 
 from arithmetext.evaluation import scoring
 from arithmetext.evaluation.context import WORD, by_context, next_words_right
-from arithmetext.evaluation.prompts import draw, ends
+from arithmetext.evaluation.prompts import draw
 from arithmetext.evaluation.scoring import score
 from arithmetext.models.gpt import GPT, GPTConfig
 from arithmetext.models.hmm import HMM, HMMConfig
@@ -93,7 +93,7 @@ def test_stretches_double_and_add_up(tokenizer: Tokenizer) -> None:
     model = HMM(HMMConfig(states=8), vocabulary=64).double()
     stretches = by_context(model, prompts)
     assert [(s.first, s.last) for s in stretches] == [(1, 1), (2, 3), (4, 7), (8, 15), (16, 31)]
-    scores, ended = score(model, ids), ends(tokenizer)[ids.numpy()]
+    scores, ended = score(model, ids), tokenizer.words_ended[ids.numpy()]
     third = stretches[2]
     assert third.token_accuracy.value == pytest.approx(scores.right[:, 3:7].mean())
     words = ended[:, 4:8].sum()

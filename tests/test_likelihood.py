@@ -25,15 +25,15 @@ from arithmetext.evaluation.likelihood import (
     separation,
     shuffled_in_blocks,
     token_frequencies,
-    window,
 )
 from arithmetext.evaluation.scoring import score
 from arithmetext.models.gpt import GPT, GPTConfig
 from arithmetext.models.hmm import HMM, HMMConfig
 from arithmetext.text.sieve import words
 from arithmetext.text.splits import splits
+from arithmetext.text.windows import TEST, TRAIN
 from arithmetext.tokens import BPE, Tokenizer, WordTokens
-from arithmetext.training.stream import FORGOTTEN, TEST, TRAIN, Stream
+from arithmetext.tokens.windows import ENCODER_WARMUP, TokenWindows, cut
 from conftest import tolerance
 
 TEXT = splits(10**8)
@@ -144,12 +144,12 @@ def test_pairs_and_means() -> None:
 # Sequences
 
 
-def test_true_sequences_are_windows_of_the_stream(tokenizer: Tokenizer) -> None:
+def test_true_sequences_are_windows_of_the_text(tokenizer: Tokenizer) -> None:
     for length in (2, 33):
-        stream = Stream(tokenizer, [TEXT.test], task="ntp", context=length, seed=5, purpose=TEST)
+        windows = TokenWindows(tokenizer, [TEXT.test], length + 1)
         for k in range(3):
             here = places(tokenizer, length, seed=5)
-            expected = stream.window(here.random(k))[:length]
+            expected = windows.draw(here.random(k))[:length]
             assert np.array_equal(here.true(k), expected)
 
 
@@ -180,14 +180,14 @@ def test_a_sequence_is_decided_by_seed_control_length_and_place(tokenizer: Token
 @pytest.fixture
 def stretches(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> Places:
     """Places that give whole stretches of words, as they are before they are encoded."""
-    monkeypatch.setattr(module, "window", lambda tokenizer, words, length: words)
+    monkeypatch.setattr(module, "cut", lambda tokenizer, words, length: words)
     return places(tokenizer)
 
 
 def test_words_are_altered_as_they_should_be(stretches: Places) -> None:
     for k in range(5):
         start = stretches.start(k)
-        true = words(start, start + stretches.stream.length).tolist()
+        true = words(start, start + stretches.windows.length).tolist()
         assert stretches.true(k).tolist() == true
 
         def made(control: str, k: int = k) -> list[int]:
@@ -209,14 +209,14 @@ def test_the_word_in_the_middle_is_deleted(stretches: Places) -> None:
     tokenizer = stretches.tokenizer
     for k in range(20):
         start = stretches.start(k)
-        true = words(start, start + stretches.stream.length)
+        true = words(start, start + stretches.windows.length)
         ids = tokenizer.encode(true)
-        middle = FORGOTTEN + stretches.length // 2
+        middle = ENCODER_WARMUP + stretches.length // 2
         gone = tokenizer.text(ids[:middle]).count(" ")
         left = stretches.made_up("deleted", k, np.zeros(0))
         assert left.tolist() == true[:gone].tolist() + true[gone + 1 :].tolist()
         # The sequence itself shows it, and shows it in its middle.
-        one, other = window(tokenizer, true, 40), window(tokenizer, left, 40)
+        one, other = cut(tokenizer, true, 40), cut(tokenizer, left, 40)
         same = one == other
         assert same[:8].all()
         if true[gone] != true[gone + 1]:

@@ -1,14 +1,12 @@
-"""Windows of the text: which they are, whoever reads them, and what is asked about them."""
+"""Batches of windows: the same whoever reads them, and what is to be predicted in them."""
 
 import itertools
 import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,27 +18,17 @@ from scipy.stats import chisquare
 
 from arithmetext.errors import InputError
 from arithmetext.models.gpt import GPTConfig
-from arithmetext.text.sieve import words
 from arithmetext.text.splits import Range, splits
-from arithmetext.tokens import BPE, Tokenizer, WordTokens
-from arithmetext.tokens.spelling import spell
-from arithmetext.training import stream as module
+from arithmetext.text.windows import TRAIN, VALIDATION
 from arithmetext.training.config import Config, TrainingConfig
-from arithmetext.training.stream import TRAIN, VALIDATION, Batch, Share, Stream, ahead, masked
+from arithmetext.training.stream import Batch, Share, Stream, ahead, masked
+from test_windows import recorded, tokenizer
 
 CONTEXT = 32
 KINDS = ("words", "bpe 64", "bpe 256")
 TASKS: tuple[Any, ...] = ("ntp", "mlm")
 each_kind = pytest.mark.parametrize("kind", KINDS)
 each_task = pytest.mark.parametrize("task", TASKS)
-
-
-@cache
-def tokenizer(kind: str) -> Tokenizer:
-    name, _, size = kind.partition(" ")
-    if name == "words":
-        return WordTokens.commonest(int(size or 64))
-    return BPE.train(int(size), ranges=[(2, 10**6)], lines=256)
 
 
 def make(
@@ -68,40 +56,6 @@ def rows(batch: Batch) -> list[tuple[bytes, ...]]:
     tensors = [tensor for tensor in batch[:3] if tensor is not None]
     assert all(tensor.dtype == torch.int64 and tensor.is_contiguous() for tensor in tensors)
     return [tuple(row.numpy().tobytes() for row in window) for window in zip(*tensors, strict=True)]
-
-
-@contextmanager
-def recorded() -> Iterator[list[Range]]:
-    """The ranges of integers that are read meanwhile."""
-    seen: list[Range] = []
-    original = module.passing_words
-
-    def passing_words(lo: int, hi: int) -> Any:
-        seen.append((lo, hi))
-        return original(lo, hi)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "passing_words", passing_words)
-        yield seen
-
-
-class Plain:
-    """Every integer is its own token: a window shows where it is from."""
-
-    vocabulary = ("10 ",)
-    size = 1
-
-    @staticmethod
-    def encode(words: Any, *, threads: int) -> Any:
-        return words
-
-
-@contextmanager
-def plain(ranges: Sequence[Range], context: int, seed: int) -> Iterator[Stream]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "passing_words", lambda lo, hi: np.arange(lo, hi, dtype=np.uint64))
-        tokens: Any = Plain
-        yield Stream(tokens, ranges, task="ntp", context=context, seed=seed, purpose=TRAIN)
 
 
 # Window k of batch i
@@ -136,13 +90,6 @@ def test_other_numbers_make_other_windows(task: Any) -> None:
         )
     ]
     assert len(set(found)) == len(found) == 5 * 2 * 36
-
-
-def test_the_chance_of_one_window_never_reaches_that_of_another() -> None:
-    """However long it is drawn from: 10,000 numbers of each of 30 windows are all different."""
-    stream = make()
-    drawn = [stream.random(i, k).integers(2**63, size=10_000) for i in range(5) for k in range(6)]
-    assert len(np.unique(drawn)) == 300_000
 
 
 def test_numpy_s_own_state_does_not_matter() -> None:
@@ -221,27 +168,6 @@ def test_more_processes_than_validation_windows() -> None:
     assert [len(share.validation) for share in shares] == [1, 0, 0, 0]
 
 
-# Where windows are from
-
-
-@settings(max_examples=60)
-@given(
-    st.integers(1, 2**62) | st.integers(1, 10**5),
-    st.integers(2, 2000),
-    st.integers(0, 2**63 - 1),
-    st.integers(0, 2**40),
-)
-def test_every_integer_is_for_training(more: int, context: int, seed: int, i: int) -> None:
-    n = 20 * (context + 100) + more
-    parts = splits(n)
-    with plain(parts.train, context, seed) as stream:
-        for k in range(10):
-            window = stream.window(stream.random(i, k)).tolist()
-            assert window == list(range(window[0], window[0] + context + 1))
-            first = window[0] - module.FORGOTTEN  # thrown away, but read
-            assert any(lo <= first and window[-1] < hi for lo, hi in parts.train)
-
-
 @each_task
 @each_kind
 @settings(max_examples=15)
@@ -271,88 +197,10 @@ def test_training_and_validation_read_their_own_ranges(
             assert any(first <= lo < hi <= last for first, last in ranges)
 
 
-@pytest.mark.parametrize(
-    "ranges",
-    [
-        splits(1500).train,
-        # Of these the second is too short by one, the third has room for one window.
-        [(2, 90), (100, 100 + 84), (200, 200 + 85), (1000, 1042), (2000, 2200)],
-    ],
-)
-def test_windows_begin_anywhere_with_equal_chance(ranges: Sequence[Range]) -> None:
-    length = module.FORGOTTEN + 5
-    allowed = [start for lo, hi in ranges for start in range(lo, hi - length + 1)]
-    draws = 60 * len(allowed)
-    with plain(ranges, 4, seed=1) as stream:
-        drawn = Counter(
-            int(stream.window(stream.random(i, k))[0]) - module.FORGOTTEN
-            for i in range(draws // 20)
-            for k in range(20)
-        )
-    # The first and the last place of each range are among them.
-    assert sorted(drawn) == allowed
-    assert chisquare([drawn[start] for start in allowed]).pvalue > 1e-3
-
-
-@pytest.mark.parametrize("kind", ["bpe 64", "bpe 256", "words"])
-@pytest.mark.parametrize("n", [10**5, 10**11])
-def test_a_window_is_cut_from_the_tokens_of_the_whole_text(kind: str, n: int) -> None:
-    """As they are when the text begins 500 words earlier and ends 500 words later."""
-    tokens = tokenizer(kind)
-    lengths = np.array([len(token) for token in tokens.vocabulary])
-    inside = 0  # windows that begin inside a word
-    for k in range(40):
-        stream = make(kind, n=n)
-        with recorded() as seen:
-            window = stream.window(stream.random(3, k))
-        [(lo, hi)] = seen
-        begin = max(2, lo - 500)
-        ids = tokens.encode(words(begin, hi + 500))
-        starts = np.cumsum(lengths[ids]) - lengths[ids]
-        # The window's first token is the one after FORGOTTEN of those that begin at lo.
-        skipped = tokens.encode(words(lo, hi))[: module.FORGOTTEN]
-        character = len(spell(words(begin, lo)) if begin < lo else "") + lengths[skipped].sum()
-        place = int(np.searchsorted(starts, character))
-        assert starts[place] == character
-        assert ids[place : place + CONTEXT + 1].tolist() == window.tolist()
-        inside += not tokens.text(ids[:place]).endswith(" ")
-    assert inside > 5 or kind == "words"
-
-
-@pytest.mark.parametrize("size", [64, 256, 1024])
-@pytest.mark.parametrize("n", [2, 10**6, 10**11])
-def test_where_an_encoding_begins_is_forgotten(size: int, n: int) -> None:
-    """After so many characters, which are no more than so many tokens."""
-    tokens = tokenizer(f"bpe {size}")
-    lengths = np.array([len(token) for token in tokens.vocabulary])
-    text = words(n, n + 1000)
-
-    offsets = np.cumsum([0, *(len(f"{word:b} ") for word in text.tolist())])
-
-    def cuts(begin: int, end: int) -> Any:
-        """Where tokens begin if these words are the text."""
-        ids = tokens.encode(text[begin:end], threads=1)
-        return offsets[begin] + np.cumsum(lengths[ids]) - lengths[ids]
-
-    whole = cuts(0, 1000)
-    for begin in range(1, 800):
-        first, last = offsets[begin] + module.FORGOTTEN, offsets[begin + 60]
-        here = cuts(begin, begin + 100)
-        expected = whole[(first <= whole) & (whole < last)]
-        assert here[(first <= here) & (here < last)].tolist() == expected.tolist()
-
-
-@pytest.mark.parametrize("kind", ["bpe 3", "bpe 12", "bpe 1024", "words 3", "words 300"])
-def test_a_window_is_never_short(kind: str) -> None:
-    for context in (2, 500):
-        batch = make(kind, n=10**6, context=context).batch(0, range(20))
-        assert batch.inputs.shape == batch.targets.shape == (20, context)
-
-
 @each_kind
 @each_task
 def test_ranges_without_room_for_a_window(kind: str, task: Any) -> None:
-    length = make(kind, task=task).length
+    length = make(kind, task=task).windows.length
     exactly = [(2, 5), (1000, 1000 + length), (9000, 9010)]
     stream = make(kind, task=task, ranges=exactly)
     with recorded() as seen:
@@ -361,7 +209,7 @@ def test_ranges_without_room_for_a_window(kind: str, task: Any) -> None:
     with pytest.raises(InputError) as refusal:
         make(kind, task=task, ranges=[(2, 5), (1000, 999 + length), (9000, 9010)])
     assert str(refusal.value) == (
-        f"windows of 32 tokens need {length} integers, but the longest range has {length - 1}:"
+        f"a window needs {length} integers, but the longest range has {length - 1}:"
         " raise n or lower model.context"
     )
 
@@ -373,7 +221,7 @@ def test_ranges_without_room_for_a_window(kind: str, task: Any) -> None:
 def test_the_next_token_is_asked_for(kind: str) -> None:
     stream = make(kind)
     batch = stream.batch(4, range(10))
-    windows = np.stack([stream.window(stream.random(4, k)) for k in range(10)])
+    windows = np.stack([stream.windows.draw(stream.random(4, k)) for k in range(10)])
     assert batch.chosen is None
     assert batch.inputs.tolist() == windows[:, :-1].tolist()
     assert batch.targets.tolist() == windows[:, 1:].tolist()

@@ -186,6 +186,14 @@ def is_dyck(word: str) -> bool:
     return 0 < len(word) <= 64
 
 
+@each_kind
+def test_words_end_where_tokens_have_a_space(kind: str) -> None:
+    tokenizer = KINDS[kind](256)
+    ids = tokenizer.encode(words(10**9, 10**9 + 1000))
+    assert tokenizer.words_ended.shape == (256,)
+    assert tokenizer.words_ended[ids].sum() == 1000
+
+
 def test_decoding_by_hand() -> None:
     tokenizer = KINDS["bpe"](64)
     ids = tokenizer.encode_text("0 10  01 1100 " + "1" * 32 + "0" * 32 + " " + "10" * 33 + " 110")
@@ -338,9 +346,11 @@ def test_bad_input(tmp_path: Path) -> None:
             make(64).save(tmp_path / "none" / "tokenizer.json")
     with pytest.raises(InputError, match=r"yields \d+ merges, .* not 65535"):
         BPE.train(2**16 - 1, lines=2)
-    with pytest.raises(InputError, match="no training text"):
+    with pytest.raises(InputError, match="1 line or more, not 0"):
         BPE.train(8, lines=0)
-    with pytest.raises(InputError, match="no training text"):
+    with pytest.raises(
+        InputError, match="a window needs 128 integers, but the longest range has 98"
+    ):
         BPE.train(8, ranges=[(2, 100)])
     with pytest.raises(InputError, match=r"has 4 words, .* at most 7 tokens, not 8"):
         WordTokens.commonest(8, x=12)

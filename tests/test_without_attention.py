@@ -14,10 +14,11 @@ from arithmetext.evaluation import without_attention
 from arithmetext.evaluation.without_attention import conditional_entropy, least_loss, miller_madow
 from arithmetext.models.files import load
 from arithmetext.models.gpt import GPT
+from arithmetext.text.windows import VALIDATION
 from arithmetext.training.config import Config, changed
 from arithmetext.training.loop import Loss, train
 from arithmetext.training.recipes import recipe
-from arithmetext.training.stream import VALIDATION, Batch, Stream
+from arithmetext.training.stream import Batch, Stream
 
 tables = st.lists(
     st.lists(st.integers(0, 1000), min_size=4, max_size=4), min_size=1, max_size=5

@@ -21,7 +21,6 @@ from torch import Tensor
 from ..models.gpt import GPT, watching
 from ..tokens import Tokenizer
 from .estimates import Estimate, ratio
-from .prompts import ends
 
 # A distance is counted from where the token that looks begins, or the one after it.
 ORIGINS = ("own", "next")
@@ -98,7 +97,7 @@ def begins(tokenizer: Tokenizer, ids: Integers) -> Integers:
     It is that of its first digit: a space that a token begins with ends the word before. A token
     that is nothing but a space belongs to the word which it makes room for.
     """
-    ended = ends(tokenizer)[ids]
+    ended = tokenizer.words_ended[ids]
     leading = np.array([token.startswith(" ") for token in tokenizer.vocabulary])[ids]
     integers: Integers = ended.cumsum() - ended + leading
     return integers

@@ -9,7 +9,7 @@ from ..models.language import LanguageModel
 from ..progress import progress
 from .estimates import Estimate, ratio, share
 from .generation import generate
-from .prompts import Prompts, ends
+from .prompts import Prompts
 from .scoring import score
 
 WORD = 20  # tokens that end a word, nearly always: some words are spelled letter by letter
@@ -32,7 +32,7 @@ def by_context(model: LanguageModel, prompts: Prompts) -> list[Stretch]:
     model has right: it has to go on by itself until one ends.
     """
     tokens = prompts.prompts
-    scores, ended = score(model, tokens), ends(prompts.tokenizer)[tokens.numpy()]
+    scores, ended = score(model, tokens), prompts.tokenizer.words_ended[tokens.numpy()]
     stretches = []
     first = 1
     with progress("contexts", prompts.length.bit_length(), "") as advance:

@@ -14,7 +14,7 @@ from ..models.language import LanguageModel, Reading
 from ..models.oracle import Oracle
 from ..progress import Advance, no_progress, progress
 from ..text.sieve import Words
-from ..training.stream import GENERATION
+from ..text.windows import GENERATION, generator
 from .prompts import Prompts
 
 LONGEST = 64  # tokens a word; a model that never ends one is stopped
@@ -67,9 +67,9 @@ def next_words(
     with progress("generating", count, "words") as advance:
         for token in islice(stream(prompt.read_by(model), beta=beta, seed=seed), LONGEST * count):
             tokens.append(token)
-            ends = prompt.tokenizer.vocabulary[int(token)].count(" ")
-            advance(ends)
-            ended += ends
+            words_ended = int(prompt.tokenizer.words_ended[int(token)])
+            advance(words_ended)
+            ended += words_ended
             if ended >= count:
                 break
     [words] = prompt.words_after(torch.stack(tokens, 1))
@@ -136,8 +136,7 @@ def drawn(logs: Tensor, beta: float, chance: Tensor) -> Tensor:
 
 def uniform(seed: int, prompts: range) -> Iterator[Tensor]:
     """A number from 0 to 1 for each prompt, and so on without end."""
-    keys = ({"key": (seed, GENERATION), "counter": [0, 0, 0, prompt]} for prompt in prompts)
-    sources = [np.random.Generator(np.random.Philox(**key)) for key in keys]
+    sources = [generator(seed, GENERATION, 0, prompt) for prompt in prompts]
     while True:  # some at once: it is called for every token
         yield from torch.from_numpy(np.stack([source.random(_AHEAD) for source in sources], 1))
 

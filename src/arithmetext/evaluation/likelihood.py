@@ -27,8 +27,9 @@ from ..models.language import LanguageModel
 from ..progress import Advance, no_progress, progress
 from ..text.sieve import Words, passing_words
 from ..text.splits import Range
+from ..text.windows import TEST, generator
 from ..tokens import Tokenizer
-from ..training.stream import FORGOTTEN, TEST, Ids, Stream
+from ..tokens.windows import ENCODER_WARMUP, LongIds, TokenWindows, cut
 from .estimates import UNKNOWN, Estimate, Z, ratio, share
 from .scoring import score
 
@@ -104,34 +105,31 @@ class Places:
     """Random places of a range, and sequences of so many tokens made there."""
 
     def __init__(self, tokenizer: Tokenizer, window: Range, *, length: int, seed: int) -> None:
-        self.tokenizer, self.length = tokenizer, length
+        self.tokenizer, self.length, self.seed = tokenizer, length, seed
         self._words: dict[int, Words] = {}  # kept, since far out it takes long to sieve them
-        # No token holds more words than those of the stream allow for; and there is one more, so
-        # that whatever is done to the words, also if one is missing, there are tokens enough.
-        self.stream = Stream(
-            tokenizer, [window], task="ntp", context=length, seed=seed, purpose=TEST
-        )
+        # One token more than needed, so that a control may delete a word.
+        self.windows = TokenWindows(tokenizer, [window], length + 1)
 
     def start(self, k: int) -> int:
         """The integer that place k begins at."""
-        return self.stream.place(self.random(k))
+        return self.windows.random_start(self.random(k))
 
     def words(self, k: int) -> Words:
         """The words of the stretch there."""
         if k not in self._words:
             start = self.start(k)
-            self._words[k] = passing_words(start, start + self.stream.length).copy()
+            self._words[k] = passing_words(start, start + self.windows.length).copy()
         return self._words[k]
 
     def random(self, k: int, use: int = 0) -> np.random.Generator:
         """Chance for one use at place k; the first is to find the place."""
-        counter = [0, self.length << 8 | use, self.stream.ranges[0][0], k]
-        return np.random.Generator(np.random.Philox(key=self.stream.key, counter=counter))
+        first = self.windows.ranges[0][0]
+        return generator(self.seed, TEST, first, k, use=self.length << 8 | use)
 
-    def true(self, k: int) -> Ids:
-        return window(self.tokenizer, self.words(k), self.length)
+    def true(self, k: int) -> LongIds:
+        return cut(self.tokenizer, self.words(k), self.length)
 
-    def made_up(self, control: str, k: int, frequencies: Values) -> Ids:
+    def made_up(self, control: str, k: int, frequencies: Values) -> LongIds:
         """What a control makes of place k; `frequencies` are those of the tokens."""
         random = self.random(k, 1 + CONTROLS.index(control))
         if control == "unigram":
@@ -145,18 +143,12 @@ class Places:
             words = words[::-1]
         else:
             words = np.delete(words, self._middle(words))
-        return window(self.tokenizer, words, self.length)
+        return cut(self.tokenizer, words, self.length)
 
     def _middle(self, words: Words) -> int:
         """Which word the middle token of the sequence begins in."""
         ids = self.tokenizer.encode(words, threads=1)
-        return int(self.stream.spaces[ids[: FORGOTTEN + self.length // 2]].sum())
-
-
-def window(tokenizer: Tokenizer, words: Words, length: int) -> Ids:
-    """So many tokens of words, after those in which it is not forgotten where encoding began."""
-    ids = tokenizer.encode(np.ascontiguousarray(words), threads=1)
-    return ids[FORGOTTEN : FORGOTTEN + length].astype(np.int64)
+        return int(self.tokenizer.words_ended[ids[: ENCODER_WARMUP + self.length // 2]].sum())
 
 
 def shuffled_in_blocks(words: Words, random: np.random.Generator) -> Words:
@@ -166,16 +158,17 @@ def shuffled_in_blocks(words: Words, random: np.random.Generator) -> Words:
 
 def token_frequencies(tokenizer: Tokenizer, ranges: Sequence[Range], seed: int) -> Values:
     """The share of every token in random windows of the ranges, 2^18 tokens in all."""
-    windows, tokens = _COUNTED
-    stream = Stream(tokenizer, ranges, task="ntp", context=tokens - 1, seed=seed, purpose=TEST)
+    number, tokens = _COUNTED
+    windows = TokenWindows(tokenizer, ranges, tokens)
     counts = np.zeros(tokenizer.size, np.int64)
-    for k in range(windows):
-        counts += np.bincount(stream.window(stream.random(0, k)), minlength=tokenizer.size)
+    for k in range(number):
+        ids = windows.draw(generator(seed, TEST, 0, k))
+        counts += np.bincount(ids, minlength=tokenizer.size)
     shares: Values = counts / counts.sum()
     return shares
 
 
-def per_token(model: LanguageModel, ids: list[Ids], advance: Advance = no_progress) -> Values:
+def per_token(model: LanguageModel, ids: list[LongIds], advance: Advance = no_progress) -> Values:
     """The log-likelihood of each sequence, its first token given, by the tokens after that."""
     values: Values = score(model, torch.from_numpy(np.stack(ids)), advance).logs.mean(1)
     return values

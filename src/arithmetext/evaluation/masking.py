@@ -11,7 +11,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..models.gpt import GPT
 from ..progress import progress
-from ..training.stream import MASKING
+from ..text.windows import MASKING, generator
 from .estimates import Estimate, ratio
 from .scoring import TOKENS
 
@@ -63,8 +63,8 @@ def hidden(share: float, length: int, windows: range, seed: int) -> Tensor:
     count = max(1, round(share * length))
 
     def row(window: int) -> np.ndarray:
-        source = np.random.Philox(key=(seed, MASKING), counter=[0, 0, count, window])
-        return np.sort(np.random.Generator(source).choice(length, count, replace=False))
+        random = generator(seed, MASKING, count, window)
+        return np.sort(random.choice(length, count, replace=False))
 
     return torch.from_numpy(np.stack([row(window) for window in windows]))
 

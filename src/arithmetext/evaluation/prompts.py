@@ -18,9 +18,10 @@ from ..models.language import LanguageModel, Reading
 from ..models.oracle import Oracle
 from ..text.sieve import Words, words
 from ..text.splits import Range
+from ..text.windows import TEST, generator
 from ..tokens import Tokenizer
 from ..tokens.spelling import letters, read, spell
-from ..training.stream import FORGOTTEN, TEST, Stream
+from ..tokens.windows import ENCODER_WARMUP, TokenWindows, integers_for
 
 MARGIN = 32  # words after a place that can matter for how it is cut into tokens
 BATCH = 128  # prompts that are read together
@@ -52,7 +53,7 @@ class Prompts:
 
     def cut(self, length: int) -> "Prompts":
         """The same windows, with shorter prompts."""
-        after = ends(self.tokenizer)[self.ids[:, length : self.length].numpy()].sum(1)
+        after = self.tokenizer.words_ended[self.ids[:, length : self.length].numpy()].sum(1)
         return replace(self, length=length, places=self.places - after)
 
     def batches(self) -> Iterator[tuple[int, "Prompts"]]:
@@ -98,11 +99,6 @@ class Prompts:
 _NONE = np.zeros(0, np.uint64)
 
 
-def ends(tokenizer: Tokenizer) -> NDArray[np.int64]:
-    """How many words end in each token."""
-    return np.array([token.count(" ") for token in tokenizer.vocabulary])
-
-
 def draw(
     tokenizer: Tokenizer, window: Range, *, number: int, length: int, following: int, seed: int = 0
 ) -> Prompts:
@@ -110,24 +106,22 @@ def draw(
 
     Prompt k is a pure function of (seed, the range, k).
     """
-    stream = Stream(
-        tokenizer, [window], task="ntp", context=length + following - 1, seed=seed, purpose=TEST
-    )
-    starts = [stream.place(stream.random(window[0], k)) for k in range(number)]
-    ids = np.stack([stream.tokens(start) for start in starts])
-    before = stream.spaces[ids[:, : FORGOTTEN + length]].sum(1)
-    ids = ids[:, FORGOTTEN:]
-    if following and not stream.spaces[ids[:, length:]].any(1).all():
+    windows = TokenWindows(tokenizer, [window], length + following)
+    starts = [windows.random_start(generator(seed, TEST, window[0], k)) for k in range(number)]
+    ids = np.stack([windows.with_warmup(start) for start in starts])
+    ended = tokenizer.words_ended[ids]
+    places = np.array(starts) + ended[:, : ENCODER_WARMUP + length].sum(1)
+    ids, ended = ids[:, ENCODER_WARMUP:], ended[:, ENCODER_WARMUP:]
+    if following and not ended[:, length:].any(1).all():
         raise InputError(f"no word ends in {following} tokens: let more of them follow")
-    if not stream.spaces[ids[:, :length]].any(1).all():
+    if not ended[:, :length].any(1).all():
         raise InputError(f"a prompt of {length} tokens may lie inside one word: take longer ones")
-    return Prompts(tokenizer, torch.from_numpy(ids), length, np.array(starts) + before)
+    return Prompts(tokenizer, torch.from_numpy(ids), length, places)
 
 
 def before(tokenizer: Tokenizer, n: int, *, length: int) -> Prompts:
     """The prompt that stands right before the word of n, or ends inside the one before it."""
-    spaces = ends(tokenizer)
-    start = n - (FORGOTTEN + length) * max(1, int(spaces.max()))
+    start = n - integers_for(tokenizer, length)
     if start < 2:
         raise InputError(f"a prompt of {length} tokens does not fit before {n}: take a larger one")
     ids = tokenizer.encode(words(start, n + MARGIN, threads=1), threads=1).astype(np.int64)
@@ -135,4 +129,4 @@ def before(tokenizer: Tokenizer, n: int, *, length: int) -> Prompts:
     letters_before = len(spell(words(start, n, threads=1)))
     end = int(np.searchsorted(np.cumsum(widths[ids]), letters_before, side="right"))
     prompt = torch.from_numpy(ids[None, end - length : end])
-    return Prompts(tokenizer, prompt, length, start + spaces[ids[None, :end]].sum(1))
+    return Prompts(tokenizer, prompt, length, start + tokenizer.words_ended[ids[None, :end]].sum(1))

@@ -12,7 +12,7 @@ from ..models.hmm import HMM
 from ..models.language import LanguageModel
 from ..models.oracle import Oracle
 from ..progress import Advance, no_progress
-from .prompts import Prompts, ends
+from .prompts import Prompts
 
 TOKENS = 1 << 15  # that are scored together
 
@@ -55,7 +55,8 @@ def nats_and_words(
             nats -= logs.gather(1, tokens[:, None])[:, 0]
             reading.append(tokens)
         parts.append(nats.numpy())
-    return np.concatenate(parts), ends(prompts.tokenizer)[prompts.following.numpy()].sum(1)
+    words = prompts.tokenizer.words_ended[prompts.following.numpy()].sum(1)
+    return np.concatenate(parts), words
 
 
 def _score(model: LanguageModel, ids: Tensor) -> Scores:

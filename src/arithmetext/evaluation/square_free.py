@@ -32,15 +32,15 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..models.language import LanguageModel
-from ..models.ngram import random_windows
 from ..progress import progress
 from ..text.sieve import Words, passing_words
 from ..text.splits import Range
+from ..text.windows import random_windows
 from ..tokens import Tokenizer
 from ..tokens.spelling import spell
-from ..training.stream import FORGOTTEN, Ids
+from ..tokens.windows import LongIds, cut, integers_for
 from ..trees import tree_of_word, unpack
-from .likelihood import Places, Values, auc, check, mean, paired, per_token, window
+from .likelihood import Places, Values, auc, check, mean, paired, per_token
 from .scoring import score
 
 RUNS = (2, 3, 4, 5, 6)
@@ -121,10 +121,10 @@ def runs(
         )
 
 
-def prompt(places: Places, run: int, k: int, words: Words, shares: Values) -> Ids:
+def prompt(places: Places, run: int, k: int, words: Words, shares: Values) -> LongIds:
     """Prompt k of runs of so many square-free words."""
-    text = words_in_runs(run, places.stream.length, words, shares, places.random(k, _RUNS + run))
-    return window(places.tokenizer, text, places.length)
+    text = words_in_runs(run, places.windows.length, words, shares, places.random(k, _RUNS + run))
+    return cut(places.tokenizer, text, places.length)
 
 
 def words_in_runs(
@@ -183,7 +183,7 @@ def impossible(
     check(number, length)
     pool = Pool(*word_frequencies(train, seed), seed)
     places = Places(tokenizer, window, length=length + _ROOM, seed=seed)
-    border = places.stream.length // (FORGOTTEN + length + _ROOM + 1) * (FORGOTTEN + length)
+    border = integers_for(tokenizer, length)
     rows, scored = [np.zeros((0, length), np.int64)], [np.zeros((0, length), np.bool_)]
     for k in range(number):
         chosen = pool.choose(places.start(k) + border, places.random(k, _DRAWN))
@@ -254,7 +254,7 @@ def fitting(word: int) -> list[bool]:
 
 def in_place(
     tokenizer: Tokenizer, before: Words, stretches: Sequence[Words], after: Words, length: int
-) -> tuple[Ids, Bools]:
+) -> tuple[LongIds, Bools]:
     """The last `length` tokens up to the end of the longest stretch, and which are to be scored."""
     rows = [
         tokenizer.encode(np.concatenate([before, stretch, after]), threads=1).astype(np.int64)

@@ -8,9 +8,10 @@ begin anywhere.
 import numpy as np
 from numpy.typing import NDArray
 
+from ..text.windows import TRAIN, generator
 from ..tokens import Tokenizer
-from ..training.config import Config
-from ..training.stream import MASKED, OTHER, TRAIN, Ids, Stream
+from ..tokens.windows import LongIds, TokenWindows
+from ..training.config import MASK_SHARE, REPLACED_SHARE, Config
 
 Floats = NDArray[np.float64]
 
@@ -31,37 +32,30 @@ def least_loss(config: Config) -> float:
     return conditional_entropy(joint) + miller_madow(joint)
 
 
-def _windows(config: Config, tokenizer: Tokenizer) -> Ids:
+def _windows(config: Config, tokenizer: Tokenizer) -> LongIds:
     """Of the text that it is trained on."""
-    stream = Stream(
-        tokenizer,
-        config.text.train,
-        task=config.task,
-        context=LENGTH,
-        seed=config.seed,
-        purpose=TRAIN,
-    )
+    windows = TokenWindows(tokenizer, config.text.train, LENGTH + 1)
     number = max(FEWEST, FOR_EACH_PAIR * tokenizer.size**2) // LENGTH
-    return np.stack([stream.window(stream.random(0, k)) for k in range(number)])
+    return np.stack([windows.draw(generator(config.seed, TRAIN, 0, k)) for k in range(number)])
 
 
 def gaps(frequencies: Floats) -> Floats:
     """How likely each token, a column, is behind each that is shown, a row, the mask the last."""
     size = len(frequencies)
-    shown = np.full((size + 1, size), OTHER / (size - 1))
-    np.fill_diagonal(shown, 1 - MASKED - OTHER)
-    shown[size] = MASKED
+    shown = np.full((size + 1, size), REPLACED_SHARE / (size - 1))
+    np.fill_diagonal(shown, 1 - MASK_SHARE - REPLACED_SHARE)
+    shown[size] = MASK_SHARE
     return shown * frequencies
 
 
-def conditional_entropy(joint: Floats | Ids) -> float:
+def conditional_entropy(joint: Floats | LongIds) -> float:
     """Of the column, the row being known, in nats; of counts or of probabilities."""
     rows = joint.sum(1, keepdims=True)
     logs = np.log(np.divide(joint, rows, out=np.ones(joint.shape), where=joint > 0))
     return float(-(joint * logs).sum() / joint.sum())
 
 
-def miller_madow(counts: Ids) -> float:
+def miller_madow(counts: LongIds) -> float:
     """What the conditional entropy of counts lacks, since they scatter; for many counts it is 0."""
     pairs, firsts = np.count_nonzero(counts), np.count_nonzero(counts.sum(1))
     return float((pairs - firsts) / (2 * counts.sum()))

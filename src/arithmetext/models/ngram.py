@@ -30,6 +30,7 @@ from ..search.residues import dictionary
 from ..text.ranges import over_ranges, spans
 from ..text.sieve import MAX, Words, passing_words
 from ..text.splits import Range, splits
+from ..text.windows import random_windows
 from ..tokens import WordTokens
 from .spelled import FIRST, SPACE, Probabilities, WordReading
 
@@ -54,17 +55,6 @@ class Score:
 
     nats: float
     accuracy: float
-
-
-def random_windows(ranges: Sequence[Range], number: int, length: int, seed: int) -> list[Range]:
-    """Windows that begin anywhere in the ranges, one place as likely as another."""
-    room = np.array([max(0, hi - lo - length + 1) for lo, hi in ranges])
-    if not room.any():
-        raise InputError(f"no range is long enough for a window of {length} integers")
-    random = np.random.default_rng(seed)
-    which = random.choice(len(ranges), number, p=room / room.sum())
-    begins = np.array([lo for lo, _ in ranges])[which] + random.integers(room[which])
-    return [(begin, begin + length) for begin in begins.tolist()]
 
 
 class NGram:

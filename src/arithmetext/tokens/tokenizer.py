@@ -63,6 +63,11 @@ class Tokenizer(ABC):
         """The id of the mask token: D."""
         return self.size
 
+    @cached_property
+    def words_ended(self) -> NDArray[np.int64]:
+        """How many words end in each token, [D]: the number of its spaces."""
+        return np.array([token.count(" ") for token in self.vocabulary])
+
     @abstractmethod
     def encode(self, words: Words, *, threads: int | None = None) -> Ids:
         """The tokens of the text of packed words, on all cores unless told otherwise."""

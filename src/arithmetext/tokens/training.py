@@ -26,6 +26,7 @@ from ..compiled import kernel
 from ..errors import InputError
 from ..text.sieve import Words, passing_words
 from ..text.splits import Range
+from ..text.windows import Windows
 from .spelling import ALPHABET, Ids, letters
 
 Merge = tuple[int, int]  # the ids of the left and the right part
@@ -43,15 +44,13 @@ MOST_LINES = 10**6  # about a gigabyte of text
 
 def sample_lines(ranges: Sequence[Range], lines: int, seed: int) -> Words:
     """Training lines, a row each, that begin anywhere in the ranges with equal probability."""
-    room = np.array([max(0, hi - lo - LINE + 1) for lo, hi in ranges])
-    ends = np.cumsum(room)
-    if lines < 1 or not room.any():
-        raise InputError(f"no training text: {lines} lines of {LINE} words from {list(ranges)}")
+    if lines < 1:
+        raise InputError(f"a tokenizer needs training text: 1 line or more, not {lines}")
     check_lines(lines)
-    places = np.random.default_rng(seed).integers(ends[-1], size=lines)
-    which = np.searchsorted(ends, places, side="right")
-    begins = places + (np.array([lo for lo, _ in ranges]) - ends + room)[which]
-    return np.array([passing_words(begin, begin + LINE).copy() for begin in begins.tolist()])
+    windows = Windows(ranges, LINE)
+    indices = np.random.default_rng(seed).integers(windows.count, size=lines)
+    starts = map(windows.start, indices.tolist())
+    return np.array([passing_words(start, start + LINE).copy() for start in starts])
 
 
 def train_bpe(lines: Sequence[str], size: int) -> list[Merge]:

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Model = type[GPTConfig] | type[HMMConfig]
 
+PREDICTED_SHARE = 0.15  # of the positions are predicted in masked modelling. Of these positions
+MASK_SHARE = 0.75  # show the mask token,
+REPLACED_SHARE = 0.15  # show another token, and the rest show the true token
+
 
 @dataclass(frozen=True, kw_only=True)
 class TokensConfig:

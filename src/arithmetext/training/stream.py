@@ -14,33 +14,22 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from itertools import accumulate
 from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import InputError
-from ..text.sieve import passing_words
 from ..text.splits import Range
+from ..text.windows import TRAIN, VALIDATION, generator
 from ..tokens import Tokenizer
-from .config import Config
+from ..tokens.windows import LongIds, TokenWindows
+from .config import MASK_SHARE, PREDICTED_SHARE, REPLACED_SHARE, Config
 
-Ids = NDArray[np.int64]
 T = TypeVar("T")
 
-# Two encodings that begin at different words agree after 80 characters at the most (D ≤ 1024).
-FORGOTTEN = 80
-
 THREADS = 2  # one makes two million tokens a second; more would be in the way of the training
-# The purposes of random numbers; no two share any, whatever the seed.
-TRAIN, VALIDATION, GENERATION, TEST, MASKING = range(5)
-
-CHOSEN = 0.15  # of the positions are to be predicted in masked modelling; of these
-MASKED = 0.75  # show the mask token,
-OTHER = 0.15  # another token, and the rest themselves
 
 
 class Batch(NamedTuple):
@@ -76,59 +65,37 @@ class Stream:
         seed: int,
         purpose: int,
     ) -> None:
-        self.tokenizer, self.task, self.context = tokenizer, task, context
-        self.key = (seed, purpose)
-        self.spaces = np.array([token.count(" ") for token in tokenizer.vocabulary] + [0])
-        # No token holds more words than this, so the window is never short of tokens.
-        self.length = (FORGOTTEN + context + 1) * max(1, int(self.spaces.max()))
-        self.ranges = [(lo, hi) for lo, hi in ranges if hi - lo >= self.length]
-        if not self.ranges:
-            raise InputError(
-                f"windows of {context} tokens need {self.length} integers, but the longest"
-                f" range has {max(hi - lo for lo, hi in ranges)}: raise n or lower model.context"
-            )
-        self.starts = list(accumulate(hi - lo - self.length + 1 for lo, hi in self.ranges))
+        self.tokenizer, self.task, self.seed, self.purpose = tokenizer, task, seed, purpose
+        try:
+            self.windows = TokenWindows(tokenizer, ranges, context + 1)
+        except InputError as error:
+            raise InputError(f"{error}: raise n or lower model.context") from None
 
     def batch(self, i: int, windows: range) -> Batch:
         """These windows of batch i."""
         return self._masked(i, windows) if self.task == "mlm" else self._next(i, windows)
 
-    def window(self, random: np.random.Generator) -> Ids:
-        """`context` + 1 tokens from a random place."""
-        return self.tokens(self.place(random))[FORGOTTEN:]
-
-    def place(self, random: np.random.Generator) -> int:
-        """A random integer to begin at, one as likely as another."""
-        place = int(random.integers(self.starts[-1]))
-        which = int(np.searchsorted(self.starts, place, side="right"))
-        return self.ranges[which][1] - self.length - (self.starts[which] - 1 - place)
-
-    def tokens(self, start: int) -> Ids:
-        """The tokens from an integer on: those to be forgotten, then `context` + 1."""
-        ids = self.tokenizer.encode(passing_words(start, start + self.length), threads=1)
-        return ids[: FORGOTTEN + self.context + 1].astype(np.int64)
-
     def random(self, i: int, k: int) -> np.random.Generator:
-        """The chance that decides window k of batch i."""
-        return np.random.Generator(np.random.Philox(key=self.key, counter=[0, 0, i, k]))
+        """The random numbers for window k of batch i."""
+        return generator(self.seed, self.purpose, i, k)
 
     def _next(self, i: int, windows: range) -> Batch:
-        ids = np.stack([self.window(self.random(i, k)) for k in windows])
+        ids = np.stack([self.windows.draw(self.random(i, k)) for k in windows])
         return self._batch(ids[:, :-1], ids[:, 1:], None)
 
     def _masked(self, i: int, windows: range) -> Batch:
         rows = []
         for k in windows:
             random = self.random(i, k)
-            rows.append(masked(self.window(random)[:-1], self.tokenizer.size, random))
+            rows.append(masked(self.windows.draw(random)[:-1], self.tokenizer.size, random))
         inputs, targets, chosen = map(np.stack, zip(*rows, strict=True))
         return self._batch(inputs, targets, chosen)
 
-    def _batch(self, inputs: Ids, targets: Ids, chosen: Ids | None) -> Batch:
-        def tensor(ids: Ids) -> Tensor:
+    def _batch(self, inputs: LongIds, targets: LongIds, chosen: LongIds | None) -> Batch:
+        def tensor(ids: LongIds) -> Tensor:
             return torch.from_numpy(np.ascontiguousarray(ids))
 
-        words = int(self.spaces[targets].sum())
+        words = int(self.tokenizer.words_ended[targets].sum())
         return Batch(
             tensor(inputs), tensor(targets), None if chosen is None else tensor(chosen), words
         )
@@ -180,10 +147,12 @@ def shares(config: Config, processes: int) -> tuple[int, int]:
 
 def chosen_of(length: int) -> int:
     """How many positions of a window are to be predicted in masked modelling."""
-    return max(1, round(CHOSEN * length))
+    return max(1, round(PREDICTED_SHARE * length))
 
 
-def masked(ids: Ids, size: int, random: np.random.Generator) -> tuple[Ids, Ids, Ids]:
+def masked(
+    ids: LongIds, size: int, random: np.random.Generator
+) -> tuple[LongIds, LongIds, LongIds]:
     """Choose positions and alter them: the altered ids, the original ones there, the positions."""
     count = chosen_of(len(ids))
     chosen = np.sort(random.choice(len(ids), count, replace=False))
@@ -192,7 +161,9 @@ def masked(ids: Ids, size: int, random: np.random.Generator) -> tuple[Ids, Ids, 
     others = (originals + random.integers(1, size, count)) % size
     fate = random.random(count)
     altered = ids.copy()
-    altered[chosen] = np.select([fate < MASKED, fate < MASKED + OTHER], [size, others], originals)
+    altered[chosen] = np.select(
+        [fate < MASK_SHARE, fate < MASK_SHARE + REPLACED_SHARE], [size, others], originals
+    )
     return altered, originals, chosen
 
 

@@ -17,7 +17,7 @@ from ...evaluation.prompts import draw
 from ...integers import format_integer
 from ...models.gpt import GPT
 from ...text.splits import unseen
-from ...training.stream import CHOSEN
+from ...training.config import PREDICTED_SHARE
 from ..runs import FAR, NEAR, mlm, model, training
 from ..study import Verdict
 
@@ -156,7 +156,8 @@ def caption(data: dict[str, Any]) -> str:
         f"Share of hidden tokens that are found in {data['windows']} windows of {data['tokens']}"
         " tokens near each of the integers named above the panels, none of which was trained on,"
         f" when tokens (each {data['training']['token']}) are drawn in proportion to p^β. The model"
-        f" learned for {data['training']['seconds'] / 60:.1f} minutes with a share of {CHOSEN:g}."
+        f" learned for {data['training']['seconds'] / 60:.1f} minutes with a share of"
+        f" {PREDICTED_SHARE:g}."
         f" White lines, where there are any: {GOOD_ABOVE:g} (dashed) and"
         f" {BEST_ABOVE:g} (full); dotted frame: where the paper has more than {GOOD_ABOVE:g}."
         f" Intervals of 95 % (bootstrap over windows) are at most ± {widest:.3f}."
@@ -179,7 +180,7 @@ def verdicts(data: dict[str, Any]) -> list[Verdict]:
     low, high = BEST_BETAS
     nearest = min(
         {cell["masked"] for cells in data["tables"].values() for cell in cells},
-        key=lambda share: abs(share - CHOSEN),
+        key=lambda share: abs(share - PREDICTED_SHARE),
     )
     return [
         _above(

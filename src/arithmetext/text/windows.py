@@ -1,0 +1,59 @@
+"""Random windows of the text.
+
+There is no corpus: a window is drawn and sieved when it is needed. Training, evaluation and n-grams
+all draw their windows here. Window k of batch i is a pure function of (seed, purpose, i, k),
+whatever was drawn before it. So several processes can share a batch, and a run resumes from one
+integer.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+
+import numpy as np
+
+from ..errors import InputError
+from .splits import Range
+
+# What random numbers are used for. No two purposes share any, whatever the seed.
+TRAIN, VALIDATION, GENERATION, TEST, MASKING = range(5)
+
+
+def generator(seed: int, purpose: int, i: int, k: int, use: int = 0) -> np.random.Generator:
+    """The random numbers for window k of batch i; `use` tells several uses of one window apart."""
+    return np.random.Generator(np.random.Philox(key=(seed, purpose), counter=[0, use, i, k]))
+
+
+class Windows:
+    """All windows of `length` consecutive integers that lie inside one of the ranges."""
+
+    def __init__(self, ranges: Sequence[Range], length: int) -> None:
+        self.length = length
+        self.ranges = [(lo, hi) for lo, hi in ranges if hi - lo >= length]
+        if not self.ranges:
+            raise InputError(
+                f"a window needs {length} integers, but the longest range has"
+                f" {max((hi - lo for lo, hi in ranges), default=0)}"
+            )
+        self.sizes = [hi - lo - length + 1 for lo, hi in self.ranges]  # windows in each range
+        self._ends = list(accumulate(self.sizes))
+        self.count = self._ends[-1]
+
+    def start(self, index: int) -> int:
+        """The first integer of window number `index`, 0 ≤ index < count."""
+        which = bisect_right(self._ends, index)
+        return self.ranges[which][1] - self.length + 1 - (self._ends[which] - index)
+
+    def random_start(self, random: np.random.Generator) -> int:
+        """The first integer of a random window; all windows are equally likely."""
+        return self.start(int(random.integers(self.count)))
+
+
+def random_windows(ranges: Sequence[Range], number: int, length: int, seed: int) -> list[Range]:
+    """`number` random windows of `length` integers, all drawn from one random generator."""
+    windows = Windows(ranges, length)
+    random = np.random.default_rng(seed)
+    sizes = np.array(windows.sizes)
+    which = random.choice(len(sizes), number, p=sizes / sizes.sum())
+    begins = np.array([lo for lo, _ in windows.ranges])[which] + random.integers(sizes[which])
+    return [(begin, begin + length) for begin in begins.tolist()]

@@ -1,0 +1,49 @@
+"""Random windows of the encoded text.
+
+A window is cut from the tokens of the whole text, as the paper cuts its sentences, so it may begin
+and end inside a word. To get these tokens without encoding from 2 on, encoding begins at some word
+before the window, and the first `ENCODER_WARMUP` tokens, which depend on that word, are dropped.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..text.sieve import Words, passing_words
+from ..text.splits import Range
+from ..text.windows import Windows
+from .tokenizer import Tokenizer
+
+# Two encodings that begin at different words agree after at most 80 characters (D ≤ 1024).
+ENCODER_WARMUP = 80
+
+LongIds = NDArray[np.int64]  # token ids as torch takes them
+
+
+class TokenWindows(Windows):
+    """All windows of `tokens` tokens, by the integer at which encoding begins."""
+
+    def __init__(self, tokenizer: Tokenizer, ranges: Sequence[Range], tokens: int) -> None:
+        super().__init__(ranges, integers_for(tokenizer, tokens))
+        self.tokenizer, self.tokens = tokenizer, tokens
+
+    def draw(self, random: np.random.Generator) -> LongIds:
+        """The ids of a random window, [tokens]."""
+        return self.with_warmup(self.random_start(random))[ENCODER_WARMUP:]
+
+    def with_warmup(self, start: int) -> LongIds:
+        """The ids from an integer on: the warm-up and the window, [ENCODER_WARMUP + tokens]."""
+        ids = self.tokenizer.encode(passing_words(start, start + self.length), threads=1)
+        return ids[: ENCODER_WARMUP + self.tokens].astype(np.int64)
+
+
+def integers_for(tokenizer: Tokenizer, tokens: int) -> int:
+    """How many integers always give the warm-up and `tokens` tokens."""
+    return (ENCODER_WARMUP + tokens) * max(1, int(tokenizer.words_ended.max()))
+
+
+def cut(tokenizer: Tokenizer, words: Words, tokens: int) -> LongIds:
+    """`tokens` tokens of these words, skipping the encoder's warm-up."""
+    ids = tokenizer.encode(np.ascontiguousarray(words), threads=1)
+    return ids[ENCODER_WARMUP : ENCODER_WARMUP + tokens].astype(np.int64)
