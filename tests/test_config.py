@@ -24,7 +24,7 @@ from arithmetext.training.config import (
 )
 from arithmetext.training.recipes import RECIPES, recipe
 from arithmetext.training.search import short
-from arithmetext.training.stream import shares
+from arithmetext.training.stream import micro_batches
 
 CONFIG = Config(
     task="ntp",
@@ -418,7 +418,7 @@ def test_recipes(name: str) -> None:
     assert name.startswith(f"{config.task}-" if gpt else "hmm-")
     assert config.n == 10**11
     for processes in (1, 2, 4, 8):
-        micro, times = shares(config, processes)
+        micro, times = micro_batches(config, processes)
         assert micro * config.model.context <= config.training.device_batch
         assert micro * times * processes * config.model.context == config.training.batch
     if match := PAPER.fullmatch(name):
@@ -478,12 +478,12 @@ def test_shares_make_the_batch(windows: int, at_once: int, processes: int, conte
         ),
     ).checked()
     if windows % processes:
-        assert refusal(lambda: shares(config, processes)) == (
+        assert refusal(lambda: micro_batches(config, processes)) == (
             f"training.batch = {windows * context} tokens are {windows} windows,"
             f" which {processes} processes cannot share evenly"
         )
         return
-    micro, times = shares(config, processes)
+    micro, times = micro_batches(config, processes)
     assert micro * times * processes == windows == config.sequences
     assert micro <= at_once
     # As many at once as may be.

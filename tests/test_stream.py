@@ -21,7 +21,7 @@ from arithmetext.models.gpt import GPTConfig
 from arithmetext.text.splits import Range, splits
 from arithmetext.text.windows import TRAIN, VALIDATION
 from arithmetext.training.config import Config, TrainingConfig
-from arithmetext.training.stream import Batch, Share, Stream, ahead, masked
+from arithmetext.training.stream import Batch, Share, Stream, mask, prefetch
 from test_windows import recorded, tokenizer
 
 CONTEXT = 32
@@ -52,7 +52,7 @@ def make(
 
 
 def rows(batch: Batch) -> list[tuple[bytes, ...]]:
-    """The windows of a batch, each as something that can be compared and counted."""
+    """The windows of a batch as bytes, which can be compared and counted."""
     tensors = [tensor for tensor in batch[:3] if tensor is not None]
     assert all(tensor.dtype == torch.int64 and tensor.is_contiguous() for tensor in tensors)
     return [tuple(row.numpy().tobytes() for row in window) for window in zip(*tensors, strict=True)]
@@ -63,7 +63,7 @@ def rows(batch: Batch) -> list[tuple[bytes, ...]]:
 
 @each_task
 @each_kind
-def test_a_window_is_a_function_of_its_numbers(kind: str, task: Any) -> None:
+def test_a_window_depends_only_on_its_numbers(kind: str, task: Any) -> None:
     stream, again = make(kind, task=task), make(kind, task=task)
     expected = {
         (i, k): row for i in (0, 7) for k, row in enumerate(rows(stream.batch(i, range(12))))
@@ -77,7 +77,7 @@ def test_a_window_is_a_function_of_its_numbers(kind: str, task: Any) -> None:
 
 
 @each_task
-def test_other_numbers_make_other_windows(task: Any) -> None:
+def test_other_seeds_purposes_and_numbers_give_other_windows(task: Any) -> None:
     numbers = (0, 1, 2, 3, 1000, 2**40)
     found = [
         row[1]
@@ -92,7 +92,7 @@ def test_other_numbers_make_other_windows(task: Any) -> None:
     assert len(set(found)) == len(found) == 5 * 2 * 36
 
 
-def test_numpy_s_own_state_does_not_matter() -> None:
+def test_numpy_s_global_random_state_does_not_matter() -> None:
     state = np.random.get_state()
     try:
         np.random.seed(1)
@@ -143,7 +143,7 @@ def test_processes_share_each_batch(processes: int, at_once: int, task: Any) -> 
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_a_run_goes_on_with_the_same_text(processes: int) -> None:
+def test_a_resumed_run_reads_the_same_batches(processes: int) -> None:
     for share in shares_of(config(at_once=2), processes):
         parts = [rows(part) for part in share.parts(0)]
         each = len(parts) // 3
@@ -199,7 +199,7 @@ def test_training_and_validation_read_their_own_ranges(
 
 @each_kind
 @each_task
-def test_ranges_without_room_for_a_window(kind: str, task: Any) -> None:
+def test_ranges_too_short_for_a_window(kind: str, task: Any) -> None:
     length = make(kind, task=task).windows.length
     exactly = [(2, 5), (1000, 1000 + length), (9000, 9010)]
     stream = make(kind, task=task, ranges=exactly)
@@ -214,11 +214,11 @@ def test_ranges_without_room_for_a_window(kind: str, task: Any) -> None:
     )
 
 
-# What is asked
+# What is predicted
 
 
 @each_kind
-def test_the_next_token_is_asked_for(kind: str) -> None:
+def test_targets_are_the_next_tokens(kind: str) -> None:
     stream = make(kind)
     batch = stream.batch(4, range(10))
     windows = np.stack([stream.windows.draw(stream.random(4, k)) for k in range(10)])
@@ -230,7 +230,7 @@ def test_the_next_token_is_asked_for(kind: str) -> None:
 
 @each_kind
 @each_task
-def test_words_are_the_spaces_of_the_targets(kind: str, task: Any) -> None:
+def test_words_are_counted_by_the_spaces_of_the_targets(kind: str, task: Any) -> None:
     batch = make(kind, task=task, context=100).batch(0, range(10))
     text = tokenizer(kind).text(batch.targets.flatten().numpy())
     assert batch.words == text.count(" ") > 100
@@ -238,8 +238,8 @@ def test_words_are_the_spaces_of_the_targets(kind: str, task: Any) -> None:
 
 @each_kind
 @pytest.mark.parametrize("context", [2, 3, 10, 30, 100, 1000])
-def test_masked_windows_are_those_of_the_next_token(kind: str, context: int) -> None:
-    """The same text, with 15 % of the positions asked for, and nothing else altered."""
+def test_both_tasks_read_the_same_windows(kind: str, context: int) -> None:
+    """Masked modelling predicts 15 % of the positions and changes nothing else."""
     batch = make(kind, task="mlm", context=context).batch(2, range(6))
     originals = make(kind, context=context).batch(2, range(6)).inputs
     assert batch.chosen is not None
@@ -263,7 +263,7 @@ def test_masked_windows_are_those_of_the_next_token(kind: str, context: int) -> 
 def test_masking(text: tuple[int, list[int]], seed: int) -> None:
     size, written = text
     ids = np.array(written)
-    altered, originals, chosen = masked(ids.copy(), size, np.random.default_rng(seed))
+    altered, originals, chosen = mask(ids.copy(), size, np.random.default_rng(seed))
     assert len(originals) == len(chosen) == max(1, round(0.15 * len(ids)))
     assert sorted(set(chosen.tolist())) == chosen.tolist()
     assert set(chosen.tolist()) <= set(range(len(ids)))
@@ -274,9 +274,9 @@ def test_masking(text: tuple[int, list[int]], seed: int) -> None:
     assert restored.tolist() == ids.tolist()
 
 
-def test_the_ids_given_are_left_alone() -> None:
+def test_masking_does_not_change_its_input() -> None:
     ids = np.arange(100)
-    masked(ids, 100, np.random.default_rng(0))
+    mask(ids, 100, np.random.default_rng(0))
     assert ids.tolist() == list(range(100))
 
 
@@ -288,7 +288,7 @@ def test_shares_of_masks_and_other_tokens() -> None:
     moves: Counter[tuple[int, int]] = Counter()
     for _ in range(2000):
         ids = rng.integers(size, size=200)
-        altered, originals, chosen = masked(ids, size, rng)
+        altered, originals, chosen = mask(ids, size, rng)
         places.update(chosen.tolist())
         for new, old in zip(altered[chosen].tolist(), originals.tolist(), strict=True):
             fates["masked" if new == size else "kept" if new == old else "other"] += 1
@@ -306,7 +306,7 @@ def test_shares_of_masks_and_other_tokens() -> None:
 
 
 @each_task
-def test_a_batch_moves_as_a_whole(task: Any) -> None:
+def test_all_tensors_of_a_batch_move_to_a_device(task: Any) -> None:
     batch = make(task=task).batch(0, range(3))
     moved = batch.to(torch.device("meta"))
     assert moved.words == batch.words
@@ -317,11 +317,11 @@ def test_a_batch_moves_as_a_whole(task: Any) -> None:
             assert (after.device.type, after.shape) == ("meta", before.shape)
 
 
-# Ahead of time
+# Prefetching
 
 
 def settled(made: list[int], least: int) -> int:
-    """How many there are when no more come, which is after the least that there must be."""
+    """Wait for at least `least` items, then until no more come; return how many there are."""
     deadline = time.monotonic() + 30
     while len(made) < least and time.monotonic() < deadline:
         time.sleep(0.001)
@@ -333,14 +333,14 @@ def settled(made: list[int], least: int) -> int:
 
 
 def wait_for_threads(others: set[threading.Thread]) -> None:
-    """Until the threads that were started since are gone."""
+    """Wait until all threads except these are gone."""
     for thread in set(threading.enumerate()) - others:
         thread.join(10)
         assert not thread.is_alive()
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_what_is_made_ahead_comes_in_order(threads: int) -> None:
+def test_prefetched_items_come_in_order(threads: int) -> None:
     rng = random.Random(0)
     pauses = [rng.random() / 200 for _ in range(60)]
 
@@ -350,25 +350,25 @@ def test_what_is_made_ahead_comes_in_order(threads: int) -> None:
 
     others = set(threading.enumerate())
     indices = range(7, 60, 3)
-    assert list(ahead(make_one, indices, threads=threads)) == [i * i for i in indices]
+    assert list(prefetch(make_one, indices, threads=threads)) == [i * i for i in indices]
     wait_for_threads(others)
 
 
 def test_nothing_to_make() -> None:
-    assert list(ahead(lambda i: i, range(4, 4), threads=2)) == []
-    unused = ahead(lambda i: i, range(4), threads=2)
+    assert list(prefetch(lambda i: i, range(4, 4), threads=2)) == []
+    unused = prefetch(lambda i: i, range(4), threads=2)
     unused.close()
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_no_more_is_made_ahead_than_can_be_used_soon(threads: int) -> None:
+def test_prefetching_is_bounded(threads: int) -> None:
     made: list[int] = []
 
     def make_one(i: int) -> int:
         made.append(i)
         return i
 
-    items = ahead(make_one, range(10**9), threads=threads)
+    items = prefetch(make_one, range(10**9), threads=threads)
     for taken in range(1, 9):
         assert next(items) == taken - 1
         assert taken + threads <= settled(made, taken + threads) <= taken + 2 * threads
@@ -376,12 +376,12 @@ def test_no_more_is_made_ahead_than_can_be_used_soon(threads: int) -> None:
     assert settled(made, 0) <= 8 + 2 * threads
 
 
-def test_things_are_made_side_by_side() -> None:
+def test_prefetching_uses_all_threads() -> None:
     meeting = threading.Barrier(3)
-    assert list(ahead(lambda i: meeting.wait(10) * 0 + i, range(6), threads=3)) == [*range(6)]
+    assert list(prefetch(lambda i: meeting.wait(10) * 0 + i, range(6), threads=3)) == [*range(6)]
 
 
-def test_an_exception_arrives_in_its_place() -> None:
+def test_an_exception_is_raised_at_its_index() -> None:
     made: list[int] = []
 
     def make_one(i: int) -> int:
@@ -391,7 +391,7 @@ def test_an_exception_arrives_in_its_place() -> None:
         return i
 
     others = set(threading.enumerate())
-    items = ahead(make_one, range(10**6), threads=2)
+    items = prefetch(make_one, range(10**6), threads=2)
     assert list(itertools.islice(items, 5)) == [0, 1, 2, 3, 4]
     with pytest.raises(ZeroDivisionError, match=r"^5$"):
         next(items)
@@ -400,7 +400,7 @@ def test_an_exception_arrives_in_its_place() -> None:
     assert len(made) <= 5 + 1 + 2 * 2
 
 
-def test_closing_does_not_wait_and_leaves_nothing_behind() -> None:
+def test_closing_does_not_wait_and_leaves_no_threads() -> None:
     made: list[int] = []
     go_on = threading.Event()
 
@@ -411,7 +411,7 @@ def test_closing_does_not_wait_and_leaves_nothing_behind() -> None:
         return i
 
     others = set(threading.enumerate())
-    items = ahead(make_one, range(100), threads=2)
+    items = prefetch(make_one, range(100), threads=2)
     assert next(items) == 0
     settled(made, 3)
     items.close()
@@ -421,7 +421,7 @@ def test_closing_does_not_wait_and_leaves_nothing_behind() -> None:
     assert sorted(made) == [0, 1, 2]  # what had been waiting was never begun
 
 
-def test_a_run_that_ends_early_lets_go_of_its_stream() -> None:
+def test_a_run_that_ends_early_stops_its_threads() -> None:
     others = set(threading.enumerate())
     [share] = shares_of(config(steps=10**6), 1)
     parts = share.parts(10)

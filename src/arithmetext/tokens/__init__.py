@@ -1,4 +1,4 @@
-"""Words ⇄ tokens: byte-pair encoding as in the paper, and one token a word."""
+"""Words ⇄ tokens: byte-pair encoding as in the paper, and one token per word."""
 
 from .spelling import Decoded
 from .tokenizer import BPE, Tokenizer, WordTokens, load

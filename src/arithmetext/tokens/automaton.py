@@ -1,8 +1,9 @@
-"""The automaton behind the encoder: of every prefix of a text, the last token of its encoding.
+"""The automaton behind the encoder: it gives the last token in the encoding of every prefix.
 
-Two tokens are *stable* side by side if the encoding of their joint text is those two. The last
-token of a prefix is the one token that ends there and is stable behind the last token of what lies
-before it. What the past has to say about this is finite: `automaton` lists its states.
+Two tokens are *stable* side by side if their joint text encodes to these two tokens. Exactly one
+token ends at the end of a prefix and is stable after the last token of the text before it: this is
+the prefix's last token. Finding it takes finitely many facts about the text before, which are the
+states of the automaton.
 """
 
 from typing import Any
@@ -13,31 +14,32 @@ from numpy.typing import NDArray
 from ..compiled import kernel
 from .spelling import ALPHABET
 
-_NEVER = np.iinfo(np.int32).max  # the rank of a pair that no merge joins
+_NEVER = np.iinfo(np.int32).max  # the rank of a pair that is never merged
 
 
 def automaton(
     vocabulary: list[str], stable: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The next state, and the last token then, by state and letter; as few states as can be.
+    """The next state and the last token for each state and letter; states are as few as possible.
 
-    A token that will end later begins with a suffix of the text so far: an *opening*, a proper
-    prefix of tokens. Of the past it matters which openings the text ends with, and for each, with
-    which of its tokens the last token before it is stable.
+    Both arrays are [states, letters]. An *opening* is a proper prefix of a token; a token that ends
+    later begins with an opening that the text ends with. So a state says which openings the text
+    ends with, and for each opening, which tokens that begin with it are stable after the last token
+    before it.
     """
     ids = {token: number for number, token in enumerate(vocabulary)}
     tokens_of: dict[str, list[int]] = {}
     for text, number in ids.items():
         for length in range(len(text)):
             tokens_of.setdefault(text[:length], []).append(number)
-    # All openings that an opening ends with, from the empty one to itself.
+    # All openings that an opening ends with, from the shortest (empty) to the opening itself.
     nested = {
         opening: [opening[i:] for i in range(len(opening), -1, -1) if opening[i:] in tokens_of]
         for opening in tokens_of
     }
 
-    # By opening and letter: the tokens that may end here, and the next openings but for the empty
-    # one, the longest last; each with the place of the nested opening that it continues.
+    # For each opening and letter: the tokens that may end here, and the next openings except the
+    # empty one, longest last; each with the index of the nested opening that it continues.
     plans = {}
     for opening, inner in nested.items():
         for letter in ALPHABET:
@@ -47,15 +49,16 @@ def automaton(
                 [(end, place) for end, place in ends if end in tokens_of],
             )
 
-    # Tokens that are stable with the same tokens of an opening stand for each other before it.
-    standing: dict[tuple[str, int], int] = {}
+    # Before an opening, tokens that are stable with the same tokens of it are interchangeable. The
+    # first one found represents them all.
+    stand_ins: dict[tuple[str, int], int] = {}
     patterns: dict[tuple[str, bytes], int] = {}
 
     def stand_in(opening: str, token: int) -> int:
-        if (opening, token) not in standing:
+        if (opening, token) not in stand_ins:
             pattern = stable[token, tokens_of[opening]].tobytes()
-            standing[opening, token] = patterns.setdefault((opening, pattern), token)
-        return standing[opening, token]
+            stand_ins[opening, token] = patterns.setdefault((opening, pattern), token)
+        return stand_ins[opening, token]
 
     found: list[tuple[str, tuple[int, ...]]] = [("", (stand_in("", len(vocabulary)),))]
     numbers = {found[0]: 0}
@@ -73,15 +76,15 @@ def automaton(
                 found.append(state)
             moves.append((numbers[state], token))
     step, last = np.array(moves).reshape(-1, len(ALPHABET), 2).transpose(2, 0, 1)
-    return _smallest(step, last)
+    return _minimized(step, last)
 
 
-def _smallest(
+def _minimized(
     step: NDArray[np.int64], last: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The automaton with states of the same future made one; the start first, then after a space.
+    """Minimize the automaton; number the start first, then the states after a space.
 
-    Moore's refinement: states are told apart by the tokens of one letter, of two, …
+    Moore's algorithm: states are told apart by the tokens of the next letter, of the next two, …
     """
     kind = numbered(*last.T)
     while True:
@@ -97,7 +100,7 @@ def _smallest(
 
 
 def numbered(first: NDArray[np.int64], *others: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Numbers from 0 on that are equal where the rows of these columns are."""
+    """Number the distinct rows of these columns from 0 on; equal rows have equal numbers."""
     numbers = np.unique(first, return_inverse=True)[1]
     for column in others:
         pairs = numbers * (int(column.max()) + 1) + column
@@ -106,7 +109,7 @@ def numbered(first: NDArray[np.int64], *others: NDArray[np.int64]) -> NDArray[np
 
 
 def stable_pairs(vocabulary: list[str], merges: list[tuple[int, int]]) -> NDArray[np.bool_]:
-    """Whether two tokens, written one after the other, encode to the two; last, a token alone."""
+    """Which pairs of tokens are stable, [D + 1, D]; the last row: with no token before."""
     ids = {token: number for number, token in enumerate(vocabulary)}
     rank = np.full((len(ids), len(ids)), _NEVER, np.int32)
     merged = np.zeros((len(ids), len(ids)), np.uint16)
@@ -123,9 +126,10 @@ def stable_pairs(vocabulary: list[str], merges: list[tuple[int, int]]) -> NDArra
 
 @kernel
 def _histories(letters: Any, lengths: Any, rank: Any, merged: Any) -> Any:
-    """How a token comes about: the ranks of its merges, and its first and last part before each.
+    """How each token is merged: the ranks of its merges, and its first and last part before each.
 
-    A token that its own letters do not encode to begins with rank -1.
+    All three arrays are [D, longest token]. The first rank is -1 if the letters of the token do not
+    encode to it.
     """
     ranks = np.full(letters.shape, _NEVER, np.int32)
     first, last = np.empty(letters.shape, np.int64), np.empty(letters.shape, np.int64)
@@ -150,9 +154,9 @@ def _histories(letters: Any, lengths: Any, rank: Any, merged: Any) -> Any:
 
 @kernel
 def _stability(histories: Any, rank: Any) -> Any:
-    """Let two tokens come about side by side: are their parts ever merged across the border?
+    """Merge two tokens side by side: they are stable if no merge ever crosses the border.
 
-    The lowest rank goes first, and the leftmost of equals: left token, border, right token.
+    The lowest rank is merged first, and the leftmost of equal ranks: left token, border, right.
     """
     ranks, first, last = histories
     count = len(ranks)

@@ -1,22 +1,22 @@
-"""Exact byte-pair encoding without a pre-tokenizer, a word a step instead of a merge a step.
+"""Exact byte-pair encoding without a pre-tokenizer, one step per word instead of one per merge.
 
-The encoding of a text ends with a token that is a suffix of it, and what comes before is the
-encoding of the rest. Of the tokens that are suffixes exactly one is right: the one whose pair with
-the last token of the rest is *stable*, that is, encodes to itself. So the last token of every
-prefix is found from left to right, and the encoding by a walk back: the last token, then the last
-token of what lies before it, and so on.
+The encoding of a text ends with a token that is a suffix of the text, and the tokens before it are
+the encoding of the rest. Exactly one suffix token is right: the one that is *stable* after the last
+token of the rest, that is, their joint text encodes to these two. So a pass forward finds the last
+token of every prefix, and a walk back reads off the encoding: the last token, then the last token
+of the text before it, and so on.
 
-What the past has to say about this is finite: an automaton over the three letters, whose every
-transition tells the last token. The text is words, so two tables take a whole word at a time:
+The pass forward is a finite automaton over the three letters, and each transition gives the last
+token (`automaton.py`). Since the text consists of words, two tables take a whole word per step:
 
-- forward, from the state before a word and the word to the state after it;
-- back, from the *offset* of a word's end (how far before it the last token of this stretch ends) to
-  the tokens that end inside the word and the offset of the end of the word before.
+- forward: the state before a word and the word give the state after it;
+- back: the *offset* at the end of a word (how many letters before it the next token of the walk
+  ends) gives the tokens that end inside the word and the offset at the end of the word before.
 
-Words that are too rare for the tables go letter by letter. Where a text is cut into pieces, the
-tokens next to a cut depend on both sides. Nothing is assumed about how far: a piece is encoded from
-a guessed state, and again if the guess was wrong; the walk back into it begins further on, at every
-offset there could be, and counts only when all have become one.
+Rare words are not in the tables and go letter by letter. Where the text is cut into pieces, tokens
+next to a cut depend on both sides, and it is not known how far. So a piece is encoded from a
+guessed state, and encoded again if the guess was wrong. The walk back starts some words after the
+piece, from every possible offset, and is valid only if all offsets have become one.
 """
 
 import hashlib
@@ -40,36 +40,36 @@ from .spelling import ALPHABET, Ids, letters
 _U = np.uint64
 
 _START = 0  # the state before any text
-_WORD_BITS = 9  # the tables know up to 2^9 - 1 words, which is all but one in thousands
-_DIGITS = 18  # of at most so many digits
-_RARE = 1 << 31  # marks a step over any other word
-_MOST = 4096  # tokens; stability is a matrix of all pairs
-_LONGEST = 255  # letters a token
+_WORD_BITS = 9  # the tables hold up to 2^9 - 1 words: all but one word in thousands
+_DIGITS = 18  # the most digits of a word in the tables
+_RARE = 1 << 31  # marks a step over a word that is not in the tables
+_MOST_TOKENS = 4096  # stability is a matrix of all pairs
+_LONGEST_TOKEN = 255  # letters
 
-_PIECE = 1 << 16  # words encoded at once: what is noted about them stays in the cache
+_PIECE = 1 << 16  # words encoded at once: their path fits into the CPU cache
 _AROUND = 64  # words read before a piece to guess its state, and after it to settle its end
 
 _VERSION = 1  # of the tables in the cache
 
 
 class Tables(NamedTuple):
-    """What the kernels look up. The states that follow a space come first."""
+    """The tables of the kernels. States that follow a space have the lowest numbers."""
 
-    moves: NDArray[np.uint64]  # by 3 state + letter: 3 state' << 16 | last token
-    lengths: NDArray[np.uint64]  # of the tokens
-    numbers: NDArray[np.uint16]  # by packed word: its number, or 0
-    states: NDArray[np.uint16]  # by state << 9 | number: state'
-    rows: NDArray[np.uint32]  # by state << 9 | number: where the row of `back` begins
-    # By row + offset: up to three tokens, the last first, from bit 16 on; their number in bits 0
-    # and 1; whether more end in this word in bit 2; the next offset from bit 3 on.
+    moves: NDArray[np.uint64]  # [3 state + letter]: 3 next state << 16 | last token
+    lengths: NDArray[np.uint64]  # [token]: its letters
+    numbers: NDArray[np.uint16]  # [packed word]: its number, or 0 if it is rare
+    states: NDArray[np.uint16]  # [state << 9 | number]: next state
+    rows: NDArray[np.uint32]  # [state << 9 | number]: where the row in `back` begins
+    # [row + offset]: from bit 16 on, up to three tokens, the last one first; in bits 0 and 1, how
+    # many they are; in bit 2, whether more tokens end in this word; from bit 3 on, the next offset.
     back: NDArray[np.uint64]
 
 
 class Encoder:
-    """Words to ids, as Hugging Face `tokenizers` would encode their text.
+    """Words to ids, the same ids that Hugging Face `tokenizers` gives for their text.
 
-    The text of words is each in binary, followed by one space. `merges` are pairs of ids in the
-    order of their rank. The tables take seconds to make, so they are kept in the user's cache.
+    In the text, each word is written in binary and followed by one space. `merges` are pairs of ids
+    in the order of their rank. Making the tables takes seconds, so they are cached on disk.
     """
 
     def __init__(self, vocabulary: list[str], merges: list[tuple[int, int]]) -> None:
@@ -77,16 +77,17 @@ class Encoder:
         self._tables = _cached_tables(vocabulary, merges)
 
     def encode(self, words: Words, *, threads: int | None = None) -> Ids:
-        """The ids of the text of these words, on all cores unless told otherwise."""
+        """The ids of the text of these words; `threads` is by default the number of cores."""
         pieces = self._pieces(words, _START, ended=True, threads=threads)
         return np.concatenate([np.empty(0, np.uint16), *(ids for _, _, ids in pieces)])
 
     def encode_stream(
         self, stream: Iterable[Words], *, threads: int | None = None
     ) -> Iterator[Ids]:
-        """The ids of one text whose words come in arrays of any size, in memory for a few of them.
+        """The ids of one text whose words come in arrays of any size; holds only a few in memory.
 
-        What is yielded joins to the ids of the whole text; its cuts are not those of the arrays.
+        The arrays yielded join to the ids of the whole text. They are cut at other places than the
+        arrays of words.
         """
         waiting, state = np.empty(0, np.uint64), _START
         for words in stream:
@@ -107,9 +108,9 @@ class Encoder:
     def _pieces(
         self, words: Words, state: int, *, ended: bool, threads: int | None
     ) -> Iterator[tuple[int, int, Ids]]:
-        """How many words are done, the state after them, and the ids that end in the last piece.
+        """For each piece: how many words are done, the state after them, and the piece's ids.
 
-        Where the text has not ended, the last words are left undone.
+        If the text has not ended, the last words are left undone.
         """
         words = np.ascontiguousarray(words, np.uint64)
 
@@ -135,7 +136,7 @@ class Encoder:
         for end, guess, after, ids in over_ranges(job, 0, size, size=_PIECE, threads=threads):
             if guess != state:
                 after, ids = encoded(done, end, state)
-            if after < 0:  # undecided up to the end of the words at hand
+            if after < 0:  # the words at hand do not settle the end of this piece
                 return
             yield end, after, ids
             done, state = end, after
@@ -143,7 +144,7 @@ class Encoder:
 
 @kernel
 def _spell(word: Any, state: Any, moves: Any, last: Any) -> Any:
-    """The last token at each letter of the word and its space; how many they are; the state."""
+    """Write the last token after each letter of a word and its space; return (count, state)."""
     digits = 0
     rest = word
     while rest:
@@ -160,7 +161,7 @@ def _spell(word: Any, state: Any, moves: Any, last: Any) -> Any:
 
 @kernel
 def _forward(words: Any, state: Any, tables: Any, path: Any) -> Any:
-    """Note the step over each word; return the state after the last."""
+    """Write the step over each word to `path`; return the state after the last word."""
     last = np.empty(65, np.uint64)
     numbers, states = tables.numbers, tables.states
     state = _U(state)
@@ -184,9 +185,10 @@ def _state_after(words: Any, state: Any, tables: Any) -> Any:
 
 @kernel
 def _back(words: Any, path: Any, offset: Any, tables: Any, ids: Any) -> Any:
-    """Write the tokens that end in the words to the end of ids; where they begin; the offset then.
+    """Write the tokens that end in the words to the end of `ids`.
 
-    The first three places of ids are never meant: they are room to write three tokens at once.
+    Returns where they begin in `ids`, and the offset at the beginning of the words. The first three
+    elements of `ids` are only room for writing three tokens at once.
     """
     last = np.empty(65, np.uint64)
     rows, back = tables.rows, tables.back
@@ -208,7 +210,7 @@ def _back(words: Any, path: Any, offset: Any, tables: Any, ids: Any) -> Any:
         more = _U(1)
         while more:
             entry = back[row + offset]
-            # Those of the three that are not meant are overwritten by what comes before.
+            # Always write three; the superfluous ones are overwritten by the tokens before.
             ids[at - _U(1)] = entry >> _U(16)
             ids[at - _U(2)] = entry >> _U(32)
             ids[at - _U(3)] = entry >> _U(48)
@@ -220,7 +222,7 @@ def _back(words: Any, path: Any, offset: Any, tables: Any, ids: Any) -> Any:
 
 @kernel
 def _settle(words: Any, path: Any, ended: Any, tables: Any) -> Any:
-    """The offset at the beginning of these words, or -1 if it depends on what follows them."""
+    """The offset at the beginning of these words, or -1 if it depends on the words after them."""
     ids = np.empty(3 + 65, np.uint16)
     longest = np.int64(tables.lengths.max())
     offsets = np.arange(1 if ended else longest)
@@ -241,7 +243,7 @@ def _settle(words: Any, path: Any, ended: Any, tables: Any) -> Any:
 def _encode(words: Any, count: Any, state: Any, ended: Any, tables: Any) -> Any:
     """The state after the first `count` words, and the tokens that end in them.
 
-    The words behind them settle where the last token ends; if they do not, the state is -1.
+    The words after them settle where the last token ends; if they do not, the state is -1.
     """
     path = np.empty(len(words), np.uint32)
     after = _forward(words[:count], state, tables, path[:count])
@@ -249,7 +251,7 @@ def _encode(words: Any, count: Any, state: Any, ended: Any, tables: Any) -> Any:
     offset = _settle(words[count:], path[count:], ended, tables)
     if offset < 0:
         return -1, np.empty(0, np.uint16)
-    ids = np.empty(3 + 65 * count, np.uint16)  # pages that are never touched cost nothing
+    ids = np.empty(3 + 65 * count, np.uint16)  # untouched memory pages cost nothing
     at, _ = _back(words[:count], path[:count], offset, tables, ids)
     return after, ids[at:].copy()
 
@@ -263,7 +265,7 @@ def _encode_letters(letters: Any, tables: Any) -> Any:
         move = moves[at + _U(letters[i])]
         last[i] = move & _U(0xFFFF)
         at = move >> _U(16)
-    # The tokens found by the walk back take the place of what it has passed.
+    # The walk back writes its tokens over the part of `last` that it has passed.
     end, first = _U(len(last)), _U(len(last))
     while end:
         token = last[end - _U(1)]
@@ -274,28 +276,30 @@ def _encode_letters(letters: Any, tables: Any) -> Any:
 
 
 def _cached_tables(vocabulary: list[str], merges: list[tuple[int, int]]) -> Tables:
-    """The tables from the user's cache; if they are not there, or damaged, made and put there."""
+    """Read the tables from the user's cache; if missing or damaged, make and write them."""
     key = hashlib.sha256(json.dumps([_VERSION, vocabulary, merges]).encode()).hexdigest()
     path = cache_folder() / f"encoder-{key[:32]}.npz"
     try:
         with np.load(path) as arrays:
             return Tables(**arrays)
-    except Exception:  # whatever is wrong with it, it can be made again
+    except Exception:  # whatever is wrong with the file, make it again
         tables = _make_tables(vocabulary, merges)
-    # If the disk is full there is no cache, which is no failure.
+    # If the file cannot be written (full disk), go on without it.
     with suppress(InputError), whole_file(path) as draft, draft.open("wb") as file:
         np.savez(file, **tables._asdict())
     return tables
 
 
 def fits(vocabulary: list[str]) -> bool:
-    """Whether the tables can hold it."""
-    return len(vocabulary) <= _MOST and max(map(len, vocabulary)) <= _LONGEST
+    """Whether this vocabulary is small enough for the tables."""
+    return len(vocabulary) <= _MOST_TOKENS and max(map(len, vocabulary)) <= _LONGEST_TOKEN
 
 
 def _make_tables(vocabulary: list[str], merges: list[tuple[int, int]]) -> Tables:
     if not fits(vocabulary):
-        raise InputError(f"the encoder takes {_MOST} tokens of {_LONGEST} characters at most")
+        raise InputError(
+            f"the encoder takes {_MOST_TOKENS} tokens of {_LONGEST_TOKEN} characters at most"
+        )
     step, last = automaton(vocabulary, stable_pairs(vocabulary, merges))
     lengths = np.array([len(token) for token in vocabulary], np.uint64)
     moves = (3 * step.astype(np.uint64) << _U(16) | last.astype(np.uint64)).ravel()
@@ -306,10 +310,10 @@ def _make_tables(vocabulary: list[str], merges: list[tuple[int, int]]) -> Tables
     after_space = int(step[:, 0].max()) + 1
     if after_space > 1 << 16:
         raise InputError(f"{after_space} states after a space are more than the encoder can number")
-    width = max(int(lengths.max()), _DIGITS + 1)  # the offsets, also those inside a word
+    width = max(int(lengths.max()), _DIGITS + 1)  # how many offsets there are, inside a word too
     states = np.zeros((after_space, 1 << _WORD_BITS), np.uint16)
     rows = np.zeros((after_space, 1 << _WORD_BITS), np.uint32)
-    kinds: list[tuple[int, int]] = []  # (state, word) that differ in the last tokens of the word
+    kinds: list[tuple[int, int]] = []  # (state, word), one for each sequence of last tokens
     for number, word in enumerate(common.tolist(), 1):
         at, kind = np.arange(after_space), np.zeros(after_space, np.int64)
         for letter in map(ALPHABET.index, f"{word:b} "):
@@ -327,7 +331,7 @@ def _make_tables(vocabulary: list[str], merges: list[tuple[int, int]]) -> Tables
 
 
 def _common_words() -> NDArray[np.int64]:
-    """The words of the tables, the most frequent first, so that they share lines of the cache."""
+    """The words of the tables, most frequent first, so that these share lines of the CPU cache."""
     sample = np.concatenate([words_of(lo, lo + (1 << 20)) for lo in (2, 10**12)])
     words, counts = np.unique(sample, return_counts=True)
     words = words[np.argsort(-counts)].astype(np.int64)

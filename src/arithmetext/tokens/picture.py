@@ -1,4 +1,4 @@
-"""How a stretch of integers is cut into tokens, as text and as SVG, as in the paper's figure."""
+"""Pictures of how consecutive integers are cut into tokens, as text and as SVG."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -10,13 +10,13 @@ _SPACE = "·"  # a space, made visible
 
 
 def text_picture(tokens: Sequence[str], first: int, width: int = 100) -> str:
-    """Integers above, their words below, a bar between tokens; `first` has the first word.
+    """Integers above their words, with bars between tokens; `first` is the first integer.
 
-    Large integers are written as what has to be added to the first.
+    Large integers are written as their distance from the first.
     """
-    columns: list[int] = []  # of every character of the text
-    cells: list[str] = []  # what stands in every column
-    breaks = [0]  # columns where a token begins: where a line may be broken
+    columns: list[int] = []  # the column of every character of the text
+    cells: list[str] = []  # the character in every column
+    breaks = [0]  # columns where a token begins and a line may be broken
     for token in tokens:
         cells.append("│")
         for character in token:
@@ -32,7 +32,7 @@ def text_picture(tokens: Sequence[str], first: int, width: int = 100) -> str:
     lines = []
     begin = 0
     while begin < len(cells) - 1:
-        # The last break within the width; a token wider than that has a line of its own.
+        # Take the last break within the width; a wider token gets a line of its own.
         place = bisect_right(breaks, begin + width) - 1
         end = breaks[place] if breaks[place] > begin else breaks[place + 1]
         lines += ["".join(labels[begin:end]).rstrip(), "".join(cells[begin : end + 1]), ""]
@@ -41,13 +41,13 @@ def text_picture(tokens: Sequence[str], first: int, width: int = 100) -> str:
 
 
 def svg_picture(tokens: Sequence[str], first: int) -> str:
-    """The same with the trees of the words above, as a stand-alone SVG picture."""
+    """The same as a stand-alone SVG, with the trees of the integers above."""
     character, box, gap, margin = 9.0, 26.0, 7.0, 14.0
     shapes = [trees.tree_of_word("".join(tokens)[a:b]) for a, b in _words("".join(tokens))]
     highest = max((shape.height for shape in shapes), default=0)
     top = margin + 18.0 * highest + 34
     parts: list[str] = []
-    places: list[float] = []  # the middle of every character
+    places: list[float] = []  # x of the middle of every character
     x = margin
     for token in tokens:
         width = len(token) * character + 8
@@ -100,12 +100,12 @@ def _small_tree(shape: trees.Tree, middle: float, ground: float) -> list[str]:
 
 
 def _label(n: int, first: int) -> str:
-    """Numbers longer than their words are told apart by how far they are from the first."""
+    """The integer, or its distance from the first if it would be longer than most words."""
     return str(n) if first < 10**4 else f"+{n - first}"
 
 
 def _words(text: str) -> list[tuple[int, int]]:
-    """Where the complete words of a text stand: those that a space follows."""
+    """(begin, end) of every complete word of a text, that is, every word followed by a space."""
     spans, start = [], 0
     for place, character in enumerate(text):
         if character == " ":

@@ -1,8 +1,8 @@
 """Words ⇄ characters: the text that tokens are pieces of.
 
-Every word is followed by one space: `10 10 1100 `. So the text of two arrays of words is that of
-the first, then that of the second. The alphabet is space, 0 and 1, in this order, which is that of
-their code points and of their ids in every tokenizer.
+Every word is followed by one space: `10 10 1100 `. So the texts of two arrays of words, joined, are
+the text of the joined arrays. The alphabet is space, 0 and 1, in the order of their code points and
+of their ids in every tokenizer.
 """
 
 from dataclasses import dataclass
@@ -26,18 +26,16 @@ _LETTERS[list(ALPHABET.encode())] = range(len(ALPHABET))
 
 @dataclass(frozen=True)
 class Decoded:
-    """What a sequence of tokens spells.
+    """The words that a sequence of tokens spells.
 
-    A word that is not a Dyck word keeps its place: it is 0 in `words`, and its place is in
-    `malformed`. So is the empty word between two spaces, and a word of more than 64 letters, which
-    no integer below 2^63 comes near. `head` is the end of a word that was begun before, `tail` the
-    beginning of one that is not finished.
+    A malformed word is 0 in `words`. It is not a Dyck word, or empty (between two spaces), or has
+    more than 64 letters, far more than any integer below 2^63 has.
     """
 
     words: Words
-    malformed: NDArray[np.int64]
-    head: str
-    tail: str
+    malformed: NDArray[np.int64]  # the positions of malformed words
+    head: str  # the end of a word that began before these tokens
+    tail: str  # the beginning of a word that is not finished
 
 
 def spell(words: Words) -> str:
@@ -54,12 +52,12 @@ def letters(text: str) -> Ids:
     ids = _LETTERS[np.frombuffer(text.encode("ascii", "replace"), np.uint8)]
     if (ids == _FOREIGN).any():
         place = int(np.argmax(ids == _FOREIGN))
-        raise InputError(f"{text[place]!r} at place {place + 1}: the text is of 0, 1 and space")
+        raise InputError(f"{text[place]!r} at place {place + 1}: the text has only 0, 1 and space")
     return ids
 
 
 def read(text: str, *, inside: bool) -> Decoded:
-    """The words of a text; `inside`: it goes on from within a word, up to its first space."""
+    """The words of a text; with `inside`, the text before the first space ends an earlier word."""
     begin = text.find(" ") + 1 if inside else 0
     end = text.rfind(" ") + 1
     if inside and not end:
@@ -72,7 +70,7 @@ def read(text: str, *, inside: bool) -> Decoded:
 
 @kernel
 def _pack(text: NDArray[np.uint8], words: Words) -> None:
-    """Pack words that each end with a space; 0 for those that are no Dyck words of 64 letters."""
+    """Pack words that each end with a space; 0 for a word that is malformed."""
     place = 0
     word = np.uint64(0)
     height = length = lowest = 0

@@ -1,16 +1,16 @@
-"""Tokenizers: byte-pair encoding, and one token a word.
+"""Tokenizers: byte-pair encoding, and one token per word.
 
-Of D tokens the first three are space, 0 and 1; with them every text can be written. The mask token
-`[MASK]` comes after them all: its id is D.
+A tokenizer has D tokens. The first three are space, 0 and 1, so any text can be encoded. The mask
+token `[MASK]` has the id D.
 
-- `BPE` merges pairs of tokens, wherever they stand, spaces or not (see `training`).
-- `WordTokens` has a token for each of the commonest words, with the space after it: `1100 `. Any
-  other word, and whatever is not a word followed by a space, is spelled out.
+- `BPE` merges pairs of tokens anywhere in the text, across spaces too (see `training`).
+- `WordTokens` has a token for each of the most common words, with the space after it: `1100 `. All
+  other words are spelled out, and so is anything that is not a word followed by a space.
 
-A tokenizer is kept as a `tokenizer.json` that Hugging Face `tokenizers` and `transformers` read and
-that gives the same ids there. For word tokens it is a BPE model without merges that looks for a
-word as a whole first (`ignore_merges`). How the tokenizer was made is recorded in
-`model.arithmetext`, one of the places where Hugging Face lets an unknown key pass.
+A tokenizer is saved as a `tokenizer.json`. Hugging Face `tokenizers` and `transformers` read it and
+give the same ids. For word tokens it is a BPE model without merges that looks up whole words first
+(`ignore_merges`). How the tokenizer was made is recorded in `model.arithmetext`, one of the places
+where Hugging Face accepts an unknown key.
 """
 
 import json
@@ -38,17 +38,17 @@ from .training import FIRST, LINE, Merge, check_size, replay, sample_lines, trai
 
 MASK = "[MASK]"
 
-MOST_TEXT = 1 << 26  # bytes of a tokenizer.json: 65,535 tokens of 100 characters take 30 MB
+MOST_BYTES = 1 << 26  # of a tokenizer.json: 65,535 tokens of 100 characters take 30 MB
 
 _RECORD = "arithmetext"
 _PIECE = 1 << 18  # words encoded at once
 
 
 class Tokenizer(ABC):
-    """What all tokenizers share: a vocabulary, decoding, and files."""
+    """The interface of all tokenizers, and what they share: vocabulary, decoding and files."""
 
     def __init__(self, vocabulary: list[str], record: dict[str, Any] | None) -> None:
-        """`vocabulary`: the tokens by id; `record`: how they were found, if that is known."""
+        """`vocabulary`: the tokens by id; `record`: how they were found, if known."""
         check_size(len(vocabulary))
         self.vocabulary = vocabulary
         self.record = record
@@ -70,22 +70,22 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def encode(self, words: Words, *, threads: int | None = None) -> Ids:
-        """The tokens of the text of packed words, on all cores unless told otherwise."""
+        """The ids of packed words; `threads` is by default the number of cores."""
 
     @abstractmethod
     def encode_stream(self, stream: Iterable[Words]) -> Iterator[Ids]:
-        """The tokens of one long text whose words come in arrays, in memory for a few of them."""
+        """The ids of a long text whose words come in arrays; holds only a few arrays in memory."""
 
     @abstractmethod
     def encode_text(self, text: str) -> Ids:
-        """The tokens of any text of 0, 1 and space; `encode` is the fast way for words."""
+        """The ids of any text of 0, 1 and space; for words, `encode` is faster."""
 
     def decode(self, ids: NDArray[np.integer[Any]], *, inside: bool = False) -> Decoded:
         """The words that tokens spell.
 
-        A continuation may begin within a word. If it is said to (`inside`), what it has before its
-        first space is given apart, as `head`: the end of the word that the `tail` of the decoded
-        prompt begins. Without it, the first word is taken to be whole.
+        Set `inside` for a continuation, which may begin inside a word. Then the characters before
+        the first space become `head`: they complete the `tail` of the decoded prompt. Otherwise the
+        first word is taken as complete.
         """
         return read(self.text(ids), inside=inside)
 
@@ -110,10 +110,10 @@ class Tokenizer(ABC):
         write_whole(path, json.dumps(content, indent=1) + "\n")
 
     def save_pretrained(self, folder: Path, *, context: int) -> None:
-        """Write what `transformers.AutoTokenizer.from_pretrained` needs to give the same ids.
+        """Write the files that `transformers.AutoTokenizer.from_pretrained` needs for the same ids.
 
-        Beside the configuration of a model, a `tokenizer.json` alone is read as that model's own
-        kind of tokenizer, which gives other ids. `context` is how many tokens the model reads.
+        In the folder of a model, `transformers` reads a `tokenizer.json` alone as that model's own
+        kind of tokenizer, which gives other ids. `context` is the number of tokens a model reads.
         """
         make_folder(folder)
         configuration = {
@@ -126,12 +126,12 @@ class Tokenizer(ABC):
         write_whole(folder / "tokenizer_config.json", json.dumps(configuration, indent=1) + "\n")
 
     @abstractmethod
-    def _particulars(self) -> tuple[dict[str, Any] | None, list[list[str]]]:
+    def _pre_tokenizer_and_merges(self) -> tuple[dict[str, Any] | None, list[list[str]]]:
         """The pre-tokenizer, and the merges as strings."""
 
     def _content(self) -> dict[str, Any]:
-        """The `tokenizer.json`, every field as Hugging Face writes it, without the record."""
-        pre_tokenizer, merges = self._particulars()
+        """The content of `tokenizer.json`, each field as Hugging Face writes it; no record."""
+        pre_tokenizer, merges = self._pre_tokenizer_and_merges()
         return {
             "version": "1.0",
             "truncation": None,
@@ -180,7 +180,7 @@ class BPE(Tokenizer):
     def train(
         cls, size: int, *, ranges: Sequence[Range] | None = None, lines: int = 8192, seed: int = 0
     ) -> "BPE":
-        """Train on lines sampled from the paper's training ranges (9 MB), or from others."""
+        """Train on random lines of the ranges; by default, 9 MB of the paper's training ranges."""
         check_size(size)
         ranges = splits(TRAINED_TO).train if ranges is None else ranges
         windows = sample_lines(ranges, lines, seed)
@@ -199,14 +199,14 @@ class BPE(Tokenizer):
 
     @cached_property
     def _encoder(self) -> Encoder | None:
-        """The fast way, unless there are too many tokens, or too long ones, for its tables."""
+        """The fast encoder; None if tokens are too many or too long for its tables."""
         return Encoder(self.vocabulary, self.merges) if fits(self.vocabulary) else None
 
     def encode_stream(self, stream: Iterable[Words]) -> Iterator[Ids]:
         if self._encoder is None:
             raise InputError(
                 f"a vocabulary of {self.size} tokens, the longest of"
-                f" {max(map(len, self.vocabulary))} characters, encodes no streams:"
+                f" {max(map(len, self.vocabulary))} characters, cannot encode streams:"
                 " its tables would be too large"
             )
         return self._encoder.encode_stream(stream)
@@ -216,21 +216,21 @@ class BPE(Tokenizer):
             return replay(letters(text), np.array(self.merges, np.int64).reshape(-1, 2)).copy()
         return self._encoder.encode_text(text)
 
-    def _particulars(self) -> tuple[None, list[list[str]]]:
+    def _pre_tokenizer_and_merges(self) -> tuple[None, list[list[str]]]:
         return None, [[self.vocabulary[a], self.vocabulary[b]] for a, b in self.merges]
 
 
 class WordTokens(Tokenizer):
-    """One token a word for the commonest words; the others are spelled out."""
+    """One token per word for the most common words; other words are spelled out."""
 
     def __init__(self, words: Sequence[int], record: dict[str, Any] | None = None) -> None:
-        """`words`: those that have tokens, packed, in the order of their ids."""
+        """`words`: the packed words that have tokens, in the order of their ids."""
         super().__init__([*ALPHABET, *(f"{unpack(word)} " for word in words)], record)
         self.words = np.array(words, np.uint64)
 
     @classmethod
     def commonest(cls, size: int, *, x: int = TRAINED_TO) -> "WordTokens":
-        """Tokens for the commonest words among 2..x, as many as there is room for."""
+        """Tokens for the most common words of 2..x: `size` tokens in all, with space, 0 and 1."""
         check_size(size)
         words = list(census(x))
         if size > FIRST + len(words):
@@ -257,14 +257,14 @@ class WordTokens(Tokenizer):
         spelled = ranks == 0
         characters = letters(spell(words[spelled]))
         lengths = np.ones(len(words), np.int64)
-        # A spelled word ends with its space: the distances between the spaces are the lengths.
+        # A spelled word ends with its space, so the lengths are the distances between spaces.
         lengths[spelled] = np.diff(np.flatnonzero(characters == 0), prepend=-1)
         ids = np.repeat((ranks + (FIRST - 1)).astype(np.uint16), lengths)
         ids[np.repeat(spelled, lengths)] = characters
         return ids
 
     def encode_text(self, text: str) -> Ids:
-        letters(text)  # refuses other characters
+        letters(text)  # raises for other characters
         ids = {token: [number] for number, token in enumerate(self.vocabulary)}
         pieces = re.findall("[01]+ ?| ", text)
         return np.array(
@@ -275,18 +275,18 @@ class WordTokens(Tokenizer):
     def _ranks(self) -> Table:
         return ranks_of(self.words)
 
-    def _particulars(self) -> tuple[dict[str, Any], list[list[str]]]:
+    def _pre_tokenizer_and_merges(self) -> tuple[dict[str, Any], list[list[str]]]:
         pattern = {"Regex": "[01]+ "}
         return {"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False}, []
 
 
 def load(path: Path) -> Tokenizer:
-    """Read a `tokenizer.json` that `save`, or Hugging Face after it, has written.
+    """Read a `tokenizer.json` written by `save`, or by Hugging Face after reading such a file.
 
-    The tokenizer is built from the tokens and merges alone, and what it would write is compared
-    with what was read: no setting that changes the ids goes unnoticed.
+    The tokenizer is built from the tokens and merges alone. Then the file that it would write is
+    compared with the file read, so that no setting that changes the ids goes unnoticed.
     """
-    text = read_text(Path(path), MOST_TEXT)
+    text = read_text(Path(path), MOST_BYTES)
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,18 +1,19 @@
-"""Training byte-pair encoding, merge by merge as the trainer of Hugging Face `tokenizers` does it.
+"""Train byte-pair encoding, with the same merges as the trainer of Hugging Face `tokenizers`.
 
-What it is trained on and the rules for ties change the merges. They are fixed:
+The merges depend on the training text and on the rules for ties, which are:
 
-- A line of training text is 128 consecutive words, each followed by a space. No pair of symbols
-  reaches over the end of a line; within it, a space is a character like any other.
+- A line of training text is 128 consecutive words, each followed by a space. Pairs of symbols never
+  cross the end of a line; within a line, a space is a character like any other.
 - Space, 0 and 1 are the tokens 0, 1 and 2. The first merge makes token 3, the next one 4, …
-- A pair counts as often as two neighbours are that pair: 000 holds the pair 0 0 twice.
-- The commonest pair is merged; of several, the one with the least left, then the least right id.
-- It is merged from left to right: 000 becomes 00 followed by 0.
+- Overlapping pairs all count: 000 holds the pair 0 0 twice.
+- The most common pair is merged. Of equally common pairs, it is the one with the smallest left id,
+  then the one with the smallest right id.
+- A pair is merged from left to right: 000 becomes 00 followed by 0.
 
-No two merges make the same token. Take a place in the text where no merge has yet crossed the ends
-of a string s. What happened within depends on s alone, so wherever s is cut off from its
-surroundings it is cut up alike, and the first merge that makes s makes it in all these places.
-Therefore the token of merge k is always 3 + k, and a pair once merged never comes back.
+No two merges make the same token. Consider all places where a string s occurs and no merge has
+crossed either of its ends. The merges inside s depend on s alone, so they are the same in all these
+places, and the first merge that makes s makes it in all of them. Therefore merge k always makes
+token 3 + k, and a pair never comes back once it is merged.
 """
 
 from collections import Counter
@@ -31,19 +32,16 @@ from .spelling import ALPHABET, Ids, letters
 
 Merge = tuple[int, int]  # the ids of the left and the right part
 
-LINE = 128
-FIRST = len(ALPHABET)  # the id of what the first merge makes
-# Ids are 16 bits wide, and the mask token needs one too.
-LARGEST = 2**16 - 1
+LINE = 128  # words in a line
+FIRST = len(ALPHABET)  # the id of the token that the first merge makes
+MOST_TOKENS = 2**16 - 1  # ids have 16 bits, and the mask token needs one too
+MOST_LINES = 10**6  # about a gigabyte of text
 
 _Counts = NDArray[np.int64]
 
 
-MOST_LINES = 10**6  # about a gigabyte of text
-
-
 def sample_lines(ranges: Sequence[Range], lines: int, seed: int) -> Words:
-    """Training lines, a row each, that begin anywhere in the ranges with equal probability."""
+    """Random training lines, [lines, LINE]; all places in the ranges are equally likely."""
     if lines < 1:
         raise InputError(f"a tokenizer needs training text: 1 line or more, not {lines}")
     check_lines(lines)
@@ -54,13 +52,13 @@ def sample_lines(ranges: Sequence[Range], lines: int, seed: int) -> Words:
 
 
 def train_bpe(lines: Sequence[str], size: int) -> list[Merge]:
-    """The merges that, with the alphabet, make `size` tokens.
+    """The merges that make `size` tokens, together with the alphabet.
 
     Every merge is a pass over the text, which shrinks quickly: 10 MB and 1024 tokens take about
     two seconds.
     """
     check_size(size)
-    # Lines are divided by an id that no token has; it is counted as a neighbour and ignored.
+    # An id that no token has separates the lines; it is counted as a neighbour, then ignored.
     symbols = np.insert(letters("".join(lines)), np.cumsum([len(line) for line in lines]), size)
     counts = Counter(
         {
@@ -69,7 +67,7 @@ def train_bpe(lines: Sequence[str], size: int) -> list[Merge]:
             for b in range(FIRST)
         }
     )
-    # Counts fall when neighbours are merged. A pair that was overtaken is put back when it is met.
+    # Counts fall when neighbours are merged. A pair with an outdated count is put back.
     queue = [(-count, pair) for pair, count in counts.items() if count]
     heapify(queue)
     merges: list[Merge] = []
@@ -105,25 +103,25 @@ def train_bpe(lines: Sequence[str], size: int) -> list[Merge]:
 
 
 def check_lines(lines: int) -> None:
-    """Refuse more training text than fits into memory."""
+    """Raise if there is more training text than fits into memory."""
     if lines > MOST_LINES:
         raise InputError(f"{lines} lines are too many to keep in memory: at most {MOST_LINES}")
 
 
 def check_size(size: int) -> None:
-    """Refuse a number of tokens that no tokenizer can have."""
-    if not FIRST <= size <= LARGEST:
+    """Raise if no tokenizer can have this many tokens."""
+    if not FIRST <= size <= MOST_TOKENS:
         raise InputError(
-            f"a tokenizer has from {FIRST} (space, 0, 1) to {LARGEST} tokens, not {size}"
+            f"a tokenizer has from {FIRST} (space, 0, 1) to {MOST_TOKENS} tokens, not {size}"
         )
 
 
 @kernel
 def replay(symbols: Ids, merges: NDArray[np.int64]) -> Ids:
-    """Do to a text, in place, what training did to its own.
+    """Encode a text, in place, by applying all merges in order.
 
-    This is the encoding: a merge makes only pairs that are merged later, so to take the earliest
-    merge first, and of one merge the leftmost place, is to do one after another.
+    Byte-pair encoding applies the earliest merge first, and of one merge the leftmost place. A
+    merge only makes pairs that are merged later, so one merge after the other gives the same.
     """
     neighbours = np.zeros(FIRST + len(merges), np.int64)
     for rank in range(len(merges)):
@@ -134,10 +132,10 @@ def replay(symbols: Ids, merges: NDArray[np.int64]) -> Ids:
 
 @kernel
 def _merge(symbols: Ids, a: int, b: int, new: int, before: _Counts, after: _Counts) -> int:
-    """Write `new` for every a b, in place; return how many symbols are left.
+    """Replace every a b by `new`, in place; return how many symbols are left.
 
-    Counted are the neighbours that each a b has when it is merged: on its left, `new` already
-    where that was merged just before, and on its right, still unmerged.
+    `before` and `after` count the neighbours of each a b when it is merged. The left neighbour may
+    already be a `new`; the right neighbour is not merged yet.
     """
     size = 0
     i = 0

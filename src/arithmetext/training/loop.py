@@ -36,7 +36,7 @@ from .config import Config, TrainingConfig, differences
 from .devices import World, environment, world
 from .monitor import Monitor
 from .optimizers import learning_rate, make_optimizers
-from .stream import Batch, Share, chosen_of, shares
+from .stream import Batch, Share, micro_batches, predicted_count
 
 Moment = Any  # seconds, or an event of a card
 
@@ -76,7 +76,7 @@ def train(
         here.sole_writers(folder, wait=wait),
     ):
         config, known = here.from_first(lambda: _known(config, folder, resume=resume))
-        shares(config, here.size)
+        micro_batches(config, here.size)
         _check_memory(config, here)
         # The kernels that make the text compile while the model does.
         reading = aside.submit(_share, config, known, here)
@@ -215,7 +215,7 @@ class Run:
 
     def __init__(self, config: Config, here: World) -> None:
         self.config, self.here = config, here
-        self.micro, self.accumulation = shares(config, here.size)
+        self.micro, self.accumulation = micro_batches(config, here.size)
         self.causal = config.task == "ntp"
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
@@ -255,7 +255,7 @@ class Run:
         """Compile, on a batch of nothing."""
         if self.compiles:
             length = self.config.model.context
-            targets = length if self.causal else chosen_of(length)
+            targets = length if self.causal else predicted_count(length)
 
             def zeros(count: int) -> Tensor:  # none of them shared: that would be compiled in
                 return torch.zeros((self.micro, count), dtype=torch.int64, device=self.here.device)

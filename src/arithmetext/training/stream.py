@@ -1,13 +1,8 @@
-"""Batches of windows of the text, sieved and encoded when they are needed.
+"""The batches that a training run reads, made in background threads.
 
-There is no corpus. A window is a stretch of the training ranges, drawn uniformly, and window k of
-batch i is a pure function of (seed, i, k): of a batch every process takes its share, two runs with
-the same seed see the same text on any number of devices, and a run that goes on where it was killed
-needs to know one integer. `Share` is what one process reads.
-
-Windows are cut as the paper cuts its sentences, from the tokens of the whole text: where the
-encoder begins is forgotten after some tokens, which are thrown away, and so a window begins and
-ends anywhere, also inside a word.
+A batch consists of random windows of the training ranges (`tokens.windows`). Window k of batch i is
+a pure function of (seed, i, k), so each process makes its own share of a batch (`Share`), and runs
+with the same seed read the same text on any number of devices.
 """
 
 from collections import deque
@@ -29,19 +24,19 @@ from .config import MASK_SHARE, PREDICTED_SHARE, REPLACED_SHARE, Config
 
 T = TypeVar("T")
 
-THREADS = 2  # one makes two million tokens a second; more would be in the way of the training
+THREADS = 2  # one makes two million tokens a second; more would slow down the training
 
 
 class Batch(NamedTuple):
-    """What a model reads and what it is to predict, [windows, …]."""
+    """What a model reads and what it predicts, as token ids."""
 
-    inputs: Tensor
-    targets: Tensor
-    chosen: Tensor | None  # the positions of the targets; None where each input has one
+    inputs: Tensor  # [windows, context]
+    targets: Tensor  # [windows, predicted]
+    chosen: Tensor | None  # [windows, predicted], positions of the targets; None: all positions
     words: int  # words that end in the targets
 
     def pinned(self) -> "Batch":
-        """In memory that a card can fetch from by itself."""
+        """The batch in page-locked memory, which a GPU copies from without waiting."""
         return self._each(Tensor.pin_memory)
 
     def to(self, device: torch.device) -> "Batch":
@@ -53,7 +48,7 @@ class Batch(NamedTuple):
 
 
 class Stream:
-    """The windows of one set of ranges; `purpose` keeps training and validation apart."""
+    """Batches from one set of ranges; `purpose` gives training and validation their own windows."""
 
     def __init__(
         self,
@@ -72,7 +67,7 @@ class Stream:
             raise InputError(f"{error}: raise n or lower model.context") from None
 
     def batch(self, i: int, windows: range) -> Batch:
-        """These windows of batch i."""
+        """Batch i, or the part of it that has these window numbers."""
         return self._masked(i, windows) if self.task == "mlm" else self._next(i, windows)
 
     def random(self, i: int, k: int) -> np.random.Generator:
@@ -87,7 +82,7 @@ class Stream:
         rows = []
         for k in windows:
             random = self.random(i, k)
-            rows.append(masked(self.windows.draw(random)[:-1], self.tokenizer.size, random))
+            rows.append(mask(self.windows.draw(random)[:-1], self.tokenizer.size, random))
         inputs, targets, chosen = map(np.stack, zip(*rows, strict=True))
         return self._batch(inputs, targets, chosen)
 
@@ -102,11 +97,11 @@ class Stream:
 
 
 class Share:
-    """The windows that process `rank` of `processes` reads."""
+    """What process `rank` of `processes` reads: its windows of each batch and of validation."""
 
     def __init__(self, config: Config, tokenizer: Tokenizer, rank: int, processes: int) -> None:
         self.tokenizer = tokenizer
-        self.micro, self.accumulation = shares(config, processes)
+        self.micro, self.accumulation = micro_batches(config, processes)
         self.first, self.steps = rank * self.micro * self.accumulation, config.training.steps
         stream = partial(
             Stream, tokenizer, task=config.task, context=config.model.context, seed=config.seed
@@ -119,7 +114,7 @@ class Share:
         ]
 
     def parts(self, step: int) -> Generator[Batch, None, None]:
-        """From this step on, the parts of each batch that accumulate, one after the other."""
+        """The micro-batches from this step on; `accumulation` of them make a step."""
         pinned = torch.cuda.is_available()
 
         def make(part: int) -> Batch:
@@ -129,11 +124,11 @@ class Share:
             return batch.pinned() if pinned else batch
 
         indices = range(step * self.accumulation, self.steps * self.accumulation)
-        return ahead(make, indices, threads=THREADS)
+        return prefetch(make, indices, threads=THREADS)
 
 
-def shares(config: Config, processes: int) -> tuple[int, int]:
-    """How many windows a process takes at once, and how many times it does so in a step."""
+def micro_batches(config: Config, processes: int) -> tuple[int, int]:
+    """Windows in a micro-batch, and micro-batches that a process accumulates in a step."""
     windows, left = divmod(config.sequences, processes)
     if left or not windows:
         raise InputError(
@@ -145,19 +140,21 @@ def shares(config: Config, processes: int) -> tuple[int, int]:
     return at_once, windows // at_once
 
 
-def chosen_of(length: int) -> int:
-    """How many positions of a window are to be predicted in masked modelling."""
+def predicted_count(length: int) -> int:
+    """How many positions of a window are predicted in masked modelling."""
     return max(1, round(PREDICTED_SHARE * length))
 
 
-def masked(
-    ids: LongIds, size: int, random: np.random.Generator
-) -> tuple[LongIds, LongIds, LongIds]:
-    """Choose positions and alter them: the altered ids, the original ones there, the positions."""
-    count = chosen_of(len(ids))
+def mask(ids: LongIds, size: int, random: np.random.Generator) -> tuple[LongIds, LongIds, LongIds]:
+    """Mask a window for masked modelling; `size` is D, the id of the mask token.
+
+    Returns the altered ids, [context], the true ids at the chosen positions, [predicted], and these
+    positions, [predicted].
+    """
+    count = predicted_count(len(ids))
     chosen = np.sort(random.choice(len(ids), count, replace=False))
     originals = ids[chosen]
-    # One of the other D - 1 tokens: what comes after the token, wrapped round.
+    # One of the other D - 1 tokens, each equally likely: add 1 to D - 1, modulo D.
     others = (originals + random.integers(1, size, count)) % size
     fate = random.random(count)
     altered = ids.copy()
@@ -167,8 +164,8 @@ def masked(
     return altered, originals, chosen
 
 
-def ahead(make: Callable[[int], T], indices: range, *, threads: int) -> Generator[T, None, None]:
-    """make(i) for each index, in order, made by background threads before they are asked for."""
+def prefetch(make: Callable[[int], T], indices: range, *, threads: int) -> Generator[T, None, None]:
+    """make(i) for each index, in order; background threads run a few indices ahead."""
     pool = ThreadPoolExecutor(threads, thread_name_prefix="stream")
     coming: deque[Future[T]] = deque()
     try:
