@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from arithmetext.evaluation.attention import ORIGINS, Looked, begins, by_distance, patterns, swing
+from arithmetext.evaluation.attention import ORIGINS, Looked, begins, by_distance, swing
 from arithmetext.evaluation.codec import to_json
 from arithmetext.models.gpt import GPT, HEAD, GPTConfig, watching
 from arithmetext.text.sieve import words
@@ -84,7 +84,7 @@ def test_patterns_are_what_queries_make_of_keys() -> None:
     ids = window("bpe", 10**6)
     with watching(make(2), "*.queries", "*.keys") as seen:
         make(2)(ids[None])
-    found = patterns(make(2), ids)
+    found = make(2).attention(ids)
     assert found.shape == (2, 2, CONTEXT, CONTEXT)
     for layer in range(2):
         queries, keys = (
@@ -105,7 +105,7 @@ def test_every_pair_is_counted_once(kind: str, place: tuple[int, int, int], fart
     looked = by_distance(make(), tokenizer(kind), windows, farthest)
     assert tuple(looked) == ORIGINS
     for i, ids in enumerate(windows):
-        weights, where = patterns(make(), ids).numpy().astype(np.float64), integers(kind, ids)
+        weights, where = make().attention(ids).numpy().astype(np.float64), integers(kind, ids)
         for ahead, origin in enumerate(ORIGINS):
             sums, counts = np.zeros((1, 2, farthest + 1)), np.zeros(farthest + 1, np.int64)
             for query in range(len(ids) // 2, len(ids) - 1):

@@ -9,14 +9,15 @@ from torch import Tensor
 
 from arithmetext.evaluation import scoring
 from arithmetext.evaluation.context import WORD, by_context, next_words_right
-from arithmetext.evaluation.prompts import draw
+from arithmetext.evaluation.prompts import TextPrompts, draw
 from arithmetext.evaluation.scoring import score
 from arithmetext.models.gpt import GPT, GPTConfig
 from arithmetext.models.hmm import HMM, HMMConfig
-from arithmetext.models.language import LanguageModel
+from arithmetext.models.language import LanguageModel, Prompts
 from arithmetext.models.ngram import NGram
 from arithmetext.tokens import BPE, Tokenizer, WordTokens
 from conftest import tolerance
+from stand_in import StandIn
 
 WINDOW = (10**9, 10**9 + 10**5)
 CLOSE = tolerance(64)  # a logarithm of a sum over 64 tokens
@@ -47,7 +48,7 @@ def test_scores_are_what_a_reading_says() -> None:
         scores = score(model, ids)
         assert scores.logs.shape == scores.right.shape == (5, 29)
         for row, sequence in enumerate(ids):
-            reading = model.read(sequence[None, :1])
+            reading = model.read(Prompts(sequence[None, :1]))
             for t, token in enumerate(sequence[1:]):
                 logs = reading.log_probabilities()[0]
                 assert scores.logs[row, t] == pytest.approx(float(logs[token]), abs=CLOSE)
@@ -88,7 +89,7 @@ def test_a_sequence_may_begin_inside_a_word() -> None:
 
 def test_stretches_double_and_add_up(tokenizer: Tokenizer) -> None:
     prompts = draw(tokenizer, WINDOW, number=12, length=32, following=WORD)
-    ids = prompts.prompts
+    ids = prompts.ids
     torch.manual_seed(1)
     model = HMM(HMMConfig(states=8), vocabulary=64).double()
     stretches = by_context(model, prompts)
@@ -102,14 +103,19 @@ def test_stretches_double_and_add_up(tokenizer: Tokenizer) -> None:
     assert low is not None and high is not None and low < -scores.logs[:, 3:7].sum() / words < high
 
 
-class Slow:
+def with_following(prompts: TextPrompts) -> Tensor:
+    """The prompts with the tokens that follow them, [prompts, tokens]."""
+    return torch.cat([prompts.ids, prompts.following], 1)
+
+
+class Slow(StandIn):
     """Knows what comes if it has read eight tokens or more."""
 
     def __init__(self, ids: Tensor) -> None:
         self.ids, self.place, self.given = ids, 0, 0
 
-    def read(self, prompts: Tensor) -> "Slow":
-        self.place = self.given = prompts.shape[1]
+    def read(self, prompts: Prompts, *, stride: int = 1) -> "Slow":
+        self.place = self.given = prompts.ids.shape[1]
         return self
 
     def log_probabilities(self) -> Tensor:
@@ -123,7 +129,7 @@ class Slow:
 
 def test_a_model_that_knows_more_with_each_token_is_seen_to(tokenizer: Tokenizer) -> None:
     prompts = draw(tokenizer, WINDOW, number=6, length=16, following=WORD)
-    stretches = by_context(Slow(prompts.ids), prompts)
+    stretches = by_context(Slow(with_following(prompts)), prompts)
     assert [s.token_accuracy.value for s in stretches] == [0, 0, 0, 1]
     assert stretches[-1].nats_per_word.value == pytest.approx(0, abs=CLOSE)
     *few, enough = [s.word_accuracy.value for s in stretches]
@@ -135,12 +141,12 @@ def test_the_next_word_is_the_one_that_the_prompt_may_have_begun(tokenizer: Toke
     prompts = draw(tokenizer, WINDOW, number=40, length=24, following=WORD + 1)
     for length in (3, 10, 24):
         cut = prompts.cut(length)
-        assert cut.prompts.shape[1] == length and torch.equal(cut.ids, prompts.ids)
+        assert cut.length == length and torch.equal(with_following(cut), with_following(prompts))
         # Where a prompt begins in the word that ends next, it cannot tell the whole of it.
-        whole = [" " in tokenizer.text(row.numpy()) for row in cut.prompts]
+        told = [" " in tokenizer.text(row.numpy()) for row in cut.ids]
         found, there = cut.words_after(cut.following), cut.true_words([1] * 40)
-        assert sum(whole) > 20
-        assert all(a[0] == b[0] for a, b, told in zip(found, there, whole, strict=True) if told)
-        assert next_words_right(Slow(prompts.ids), cut).all() == (length >= 8)
-    late = Slow(prompts.ids.roll(1, 1))
+        assert sum(told) > 20
+        assert all(a[0] == b[0] for a, b, c in zip(found, there, told, strict=True) if c)
+        assert next_words_right(Slow(with_following(prompts)), cut).all() == (length >= 8)
+    late = Slow(with_following(prompts).roll(1, 1))
     assert 0 < next_words_right(late, prompts).mean() < 0.6

@@ -24,6 +24,7 @@ from arithmetext.evaluation.words import accuracies
 from arithmetext.models.files import save
 from arithmetext.models.gpt import GPT, GPTConfig
 from arithmetext.models.hmm import HMM, HMMConfig
+from arithmetext.models.language import Prompts
 from arithmetext.models.locator import Locator
 from arithmetext.models.ngram import NGram
 from arithmetext.text.sieve import words
@@ -33,6 +34,7 @@ from arithmetext.training.config import changed
 from arithmetext.training.recipes import recipe
 from arithmetext.trees import unpack
 from conftest import tolerance
+from stand_in import StandIn
 
 AT = 10**13
 
@@ -155,7 +157,7 @@ def test_what_models_were_trained_on_is_known(
     monkeypatch.setattr(NGram, "count", few)
     counted = subject("ngram-2", AT)
     assert counted.trained == recipe("ntp-laptop").text.train
-    assert counted.kind == "2-grams of words"
+    assert counted.model.description == "2-grams of words"
 
 
 # Everything
@@ -186,13 +188,13 @@ def test_a_model_is_measured_alike_however_many_prompts_are_read_together(
     )
 
 
-class Flawed:
+class Flawed(StandIn):
     """Recites the text, but the tokens it was told wrongly."""
 
     def __init__(self, tokens: Tensor, size: int) -> None:
         self.tokens, self.size, self.place = tokens, size, 0
 
-    def read(self, prompts: Tensor) -> "Flawed":
+    def read(self, prompts: Prompts, *, stride: int = 1) -> "Flawed":
         self.place = 0
         return self
 
@@ -282,11 +284,11 @@ def test_every_beta_and_both_slides_are_generated_as_they_should(tmp_path: Path)
         return float(accuracies(there.predicted, there.true).mean())
 
     exact, block = (made["slides"][name]["accuracy"].value for name in ("exact", "block"))
-    assert (exact, block) == (accuracy(), accuracy(forget=4))
-    tokens = [continued(measured.model, prompts, 16, forget=k).tokens for k in (1, 4)]
+    assert (exact, block) == (accuracy(), accuracy(stride=4))
+    tokens = [continued(measured.model, prompts, 16, stride=k).tokens for k in (1, 4)]
     assert not torch.equal(*tokens)
     for row in made["betas"]:
-        expected = accuracy(forget=4, beta=row["beta"], seed=6)
+        expected = accuracy(stride=4, beta=row["beta"], seed=6)
         assert row["accuracy"].value == pytest.approx(expected)
     assert [row["beta"] for row in made["betas"]] == [*evaluating.BETAS, math.inf]
     assert len({round(row["malformed"].value, 6) for row in made["betas"]}) > 5

@@ -11,6 +11,7 @@ from arithmetext.errors import InputError
 from arithmetext.evaluation.generation import drawn, generate
 from arithmetext.models.gpt import GPT, GPTConfig, watching
 from arithmetext.models.hmm import HMM, HMMConfig
+from arithmetext.models.language import Prompts
 
 SHARES = torch.tensor([0.5, 0.25, 0.0, 0.2, 0.05])
 
@@ -66,9 +67,11 @@ def test_tokens_come_as_often_as_they_should(beta: float) -> None:
 
 def test_a_large_beta_takes_the_likeliest_token() -> None:
     for model in hmm(), gpt():
-        likeliest = generate(model.read(prompts(7)), 20)
-        assert torch.equal(likeliest, generate(model.read(prompts(7)), 20, beta=1e6, seed=5))
-        assert not torch.equal(likeliest, generate(model.read(prompts(7)), 20, beta=1.0))
+        likeliest = generate(model.read(Prompts(prompts(7))), 20)
+        assert torch.equal(
+            likeliest, generate(model.read(Prompts(prompts(7))), 20, beta=1e6, seed=5)
+        )
+        assert not torch.equal(likeliest, generate(model.read(Prompts(prompts(7))), 20, beta=1.0))
     assert (generate(Always(3), 4) == 0).all()
 
 
@@ -76,9 +79,11 @@ def test_a_large_beta_takes_the_likeliest_token() -> None:
 def test_prompts_are_strangers_to_each_other(beta: float) -> None:
     for model in hmm(), gpt():
         ids = prompts(6)
-        together = generate(model.read(ids), 12, beta=beta, seed=2, first=10)
+        together = generate(model.read(Prompts(ids)), 12, beta=beta, seed=2, first=10)
         for row in range(6):
-            alone = generate(model.read(ids[row, None]), 12, beta=beta, seed=2, first=10 + row)
+            alone = generate(
+                model.read(Prompts(ids[row, None])), 12, beta=beta, seed=2, first=10 + row
+            )
             assert torch.equal(alone[0], together[row])
 
 
@@ -96,9 +101,9 @@ def test_what_is_generated_has_been_read() -> None:
     tokens = generate(reading, 6, beta=1.0)
     assert torch.equal(torch.stack(reading.read, 1), tokens)
     model = hmm()
-    reading_on = model.read(prompts(4))
+    reading_on = model.read(Prompts(prompts(4)))
     tokens = generate(reading_on, 6, beta=1.0)
-    whole = model.read(torch.cat([prompts(4), tokens], 1))
+    whole = model.read(Prompts(torch.cat([prompts(4), tokens], 1)))
     torch.testing.assert_close(reading_on.log_probabilities(), whole.log_probabilities())
 
 
@@ -132,11 +137,11 @@ def test_counts_and_seeds_that_are_refused() -> None:
 def test_a_gpt_sees_the_last_tokens_of_what_it_read(positions: str) -> None:
     model = gpt(positions)
     ids = prompts(3, 20)
-    reading = model.read(ids[:, :4])
+    reading = model.read(Prompts(ids[:, :4]))
     for t in range(4, 20):
         expected = model(ids[:, max(0, t - 8) : t])[:, -1].log_softmax(-1).detach().float()
         torch.testing.assert_close(reading.log_probabilities(), expected)
-        at_once = model.read(ids[:, :t]).log_probabilities()
+        at_once = model.read(Prompts(ids[:, :t])).log_probabilities()
         torch.testing.assert_close(at_once, expected)
         reading.append(ids[:, t])
     assert not reading.log_probabilities().requires_grad
@@ -145,31 +150,31 @@ def test_a_gpt_sees_the_last_tokens_of_what_it_read(positions: str) -> None:
 def test_what_a_gpt_does_not_read() -> None:
     masked = GPT(GPTConfig(layers=1, heads=1, context=8), vocabulary=9, causal=False)
     with pytest.raises(InputError, match="masked"):
-        masked.read(prompts(2))
+        masked.read(Prompts(prompts(2)))
     with pytest.raises(InputError, match="a prompt needs a token"):
-        gpt().read(prompts(2, 0))
+        gpt().read(Prompts(prompts(2, 0)))
 
 
 @pytest.mark.parametrize("positions", ["learned", "rotary"])
-@pytest.mark.parametrize("forget", [1, 2, 5, 8])
-def test_what_is_kept_changes_nothing(positions: str, forget: int) -> None:
+@pytest.mark.parametrize("stride", [1, 2, 5, 8])
+def test_what_is_kept_changes_nothing(positions: str, stride: int) -> None:
     """Against a plain loop that reads all it may see for every token."""
     model, ids = gpt(positions), prompts(4, 6)
-    reading = model.read(ids, forget=forget)
+    reading = model.read(Prompts(ids), stride=stride)
     window = ids
     for token in prompts(30, 4):
         expected = model(window)[:, -1].log_softmax(-1).detach().float()
         torch.testing.assert_close(reading.log_probabilities(), expected)
         reading.append(token)
         if window.shape[1] == 8:
-            window = window[:, forget:]
+            window = window[:, stride:]
         window = torch.cat([window, token[:, None]], 1)
 
 
-@pytest.mark.parametrize("forget", [1, 3])
-def test_it_need_not_be_asked_after_every_token(forget: int) -> None:
+@pytest.mark.parametrize("stride", [1, 3])
+def test_it_need_not_be_asked_after_every_token(stride: int) -> None:
     model, ids = gpt(), prompts(4, 5)
-    asked, seldom = model.read(ids, forget=forget), model.read(ids, forget=forget)
+    asked, seldom = model.read(Prompts(ids), stride=stride), model.read(Prompts(ids), stride=stride)
     for i, token in enumerate(prompts(40, 4)):
         asked.log_probabilities()
         asked.append(token)
@@ -182,7 +187,7 @@ def test_it_need_not_be_asked_after_every_token(forget: int) -> None:
 
 def test_a_prompt_of_one_token_and_one_that_is_forgotten_whole() -> None:
     model = gpt("learned")
-    reading = model.read(prompts(3, 1), forget=8)
+    reading = model.read(Prompts(prompts(3, 1)), stride=8)
     ids = prompts(3, 1)
     for token in prompts(20, 3):
         expected = model(ids)[:, -1].log_softmax(-1).detach().float()
@@ -191,10 +196,10 @@ def test_a_prompt_of_one_token_and_one_that_is_forgotten_whole() -> None:
         ids = torch.cat([ids if ids.shape[1] < 8 else ids[:, :0], token[:, None]], 1)
 
 
-@pytest.mark.parametrize("forget", [0, 9, -1])
-def test_it_cannot_forget_more_than_it_sees(forget: int) -> None:
-    with pytest.raises(InputError, match=f"of 8 tokens it cannot forget {forget}"):
-        gpt().read(prompts(2), forget=forget)
+@pytest.mark.parametrize("stride", [0, 9, -1])
+def test_a_stride_is_from_1_to_the_context(stride: int) -> None:
+    with pytest.raises(InputError, match=f"the stride must be from 1 to 8, not {stride}"):
+        gpt().read(Prompts(prompts(2)), stride=stride)
 
 
 def test_half_precision_keeps_apart_what_is_nearly_equal() -> None:
@@ -215,7 +220,7 @@ def test_looking_inside_while_reading_on() -> None:
     with watching(model, "blocks.1.attention.pattern") as seen:
         model(ids)
         whole = seen["blocks.1.attention.pattern"][:, :, -1:]
-    reading = model.read(ids[:, :5])
+    reading = model.read(Prompts(ids[:, :5]))
     reading.log_probabilities()
     reading.append(ids[:, 5])
     with watching(model, "blocks.1.attention.pattern") as seen:

@@ -21,7 +21,6 @@ from arithmetext.models.gpt import (
     GPTConfig,
     Hook,
     angles,
-    evaluating,
     gelu,
     turned,
     watching,
@@ -146,7 +145,7 @@ def test_half_precision(positions: str) -> None:
 def test_on_a_processor_nothing_is_bfloat16() -> None:
     """Some fail to multiply matrices of it."""
     model = copy.deepcopy(make()).bfloat16()
-    assert evaluating(model, torch.device("cpu")).norm.weight.dtype == torch.float32
+    assert model.for_inference(torch.device("cpu")).norm.weight.dtype == torch.float32
 
 
 # How large it is
@@ -164,7 +163,7 @@ def test_parameters(rho: float, positions: Any) -> None:
     assert config.width == d
     expected = 256 * d + 1024 * d + layers * (attention + mlp + 4 * d) + 2 * d
     assert size == expected - (1024 * d if positions == "rotary" else 0)
-    assert model.operations(512) == 6 * size + 12 * layers * d * 512
+    assert model.flops_per_token(512) == 6 * size + 12 * layers * d * 512
     if (rho, positions) == (1, "learned"):
         assert size == 86_039_040
 

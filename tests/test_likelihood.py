@@ -29,12 +29,14 @@ from arithmetext.evaluation.likelihood import (
 from arithmetext.evaluation.scoring import score
 from arithmetext.models.gpt import GPT, GPTConfig
 from arithmetext.models.hmm import HMM, HMMConfig
+from arithmetext.models.language import Prompts
 from arithmetext.text.sieve import words
 from arithmetext.text.splits import splits
 from arithmetext.text.windows import TEST, TRAIN
 from arithmetext.tokens import BPE, Tokenizer, WordTokens
 from arithmetext.tokens.windows import ENCODER_WARMUP, TokenWindows, cut
 from conftest import tolerance
+from stand_in import StandIn
 
 TEXT = splits(10**8)
 
@@ -44,15 +46,15 @@ def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
     return BPE.train(128, lines=256) if request.param == "bpe" else WordTokens.commonest(64)
 
 
-class Table:
+class Table(StandIn):
     """A model that knows a token by the one before it alone."""
 
     def __init__(self, logs: Tensor) -> None:
         self.logs = logs
 
-    def read(self, prompts: Tensor) -> "Table":
+    def read(self, prompts: Prompts, *, stride: int = 1) -> "Table":
         reading = Table(self.logs)
-        reading.append(prompts[:, -1])
+        reading.append(prompts.ids[:, -1])
         return reading
 
     def append(self, tokens: Tensor) -> None:
@@ -292,7 +294,7 @@ def test_who_knows_pairs_tells_more_in_longer_sequences(tokenizer: Tokenizer) ->
         assert long["paired"].low > 0.6
 
 
-class Recited:
+class Recited(StandIn):
     """A model that knows texts by heart: what comes after any four tokens of them."""
 
     def __init__(self, texts: list[list[int]], size: int) -> None:
@@ -301,9 +303,9 @@ class Recited:
             tuple(text[i - 4 : i]): text[i] for text in texts for i in range(4, len(text))
         }
 
-    def read(self, prompts: Tensor) -> "Recited":
+    def read(self, prompts: Prompts, *, stride: int = 1) -> "Recited":
         reading = Recited([], self.size)
-        reading.after, reading.rows = self.after, prompts.tolist()
+        reading.after, reading.rows = self.after, prompts.ids.tolist()
         return reading
 
     def append(self, tokens: Tensor) -> None:

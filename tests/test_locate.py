@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from arithmetext import trees
 from arithmetext.errors import InputError
 from arithmetext.evaluation.generation import generate
+from arithmetext.models.language import Prompts
 from arithmetext.models.locator import Locator
 from arithmetext.search import beam
 from arithmetext.search.densities import PER_NAT, density, parted
@@ -427,9 +428,8 @@ def test_the_locator_predicts_every_token(kind: str) -> None:
     for n in (2, 10**13, 10**15):
         ids = tokenizer.encode(window(n, 3500)).astype(np.int64)
         starts = [0, 37, 500]
-        reading = Locator(tokenizer).read(
-            torch.from_numpy(np.stack([ids[start : start + 256] for start in starts]))
-        )
+        prompts = np.stack([ids[start : start + 256] for start in starts])
+        reading = Locator(tokenizer).read(Prompts(torch.from_numpy(prompts)))
         continued = generate(reading, 1300)
         for start, row in zip(starts, continued.numpy(), strict=True):
             assert np.array_equal(row, ids[start + 256 : start + 256 + 1300])
@@ -439,7 +439,7 @@ def test_the_locator_knows_nothing_of_another_text() -> None:
     tokenizer = WordTokens.commonest(128)
     ids = tokenizer.encode(window(10**13, 400)).astype(np.int64)
     prompts = torch.from_numpy(np.stack([ids[:200], ids[199::-1]]))
-    reading = Locator(tokenizer).read(prompts)
+    reading = Locator(tokenizer).read(Prompts(prompts))
     known, unknown = reading.log_probabilities()
     assert known[ids[200]] == 0 and torch.isinf(known).sum() == tokenizer.size - 1
     assert torch.allclose(unknown.exp(), torch.full((128,), 1 / 128, dtype=torch.float64))

@@ -93,5 +93,5 @@ def test_results_do_not_depend_on_the_batch(
 
 def test_a_model_of_next_tokens_is_refused(ids: Tensor) -> None:
     model = GPT(GPTConfig(layers=1, heads=1, context=20), vocabulary=SIZE, causal=True)
-    with pytest.raises(InputError, match="does not fill gaps"):
+    with pytest.raises(InputError, match="does not predict masked ones"):
         masked_accuracy(model, ids, shares=[0.1], betas=[1.0], seed=0)

@@ -8,6 +8,7 @@ import torch
 
 from arithmetext.errors import InputError
 from arithmetext.models import ngram
+from arithmetext.models.language import Prompts
 from arithmetext.models.ngram import NGram
 from arithmetext.text.sieve import words
 from arithmetext.text.splits import splits
@@ -157,7 +158,7 @@ def test_tokens_have_the_probabilities_of_the_words_they_spell():
     texts = [words(n, n + 60) for n in (7 * 10**6, 8 * 10**6, 10**13)]
     ids = [FEW.encode(text).astype(np.int64) for text in texts]
     begin, end = 20, min(map(len, ids))
-    reading = model.read(torch.from_numpy(np.stack([row[:begin] for row in ids])))
+    reading = model.read(Prompts(torch.from_numpy(np.stack([row[:begin] for row in ids]))))
     gathered = np.zeros((3, end))
     for t in range(begin, end):
         logs = reading.log_probabilities()
@@ -187,8 +188,8 @@ def test_a_prompt_may_end_inside_a_word():
     ids = FEW.encode(words(8 * 10**6, 8 * 10**6 + 60)).astype(np.int64)
     inside = next(i for i in range(10, len(ids)) if ids[i - 1] in (1, 2) and ids[i - 2] in (1, 2))
     whole, cut = (
-        model.read(torch.from_numpy(ids[None, :5])),
-        model.read(torch.from_numpy(ids[None, :inside])),
+        model.read(Prompts(torch.from_numpy(ids[None, :5]))),
+        model.read(Prompts(torch.from_numpy(ids[None, :inside]))),
     )
     for token in ids[5:inside].tolist():
         whole.append(torch.tensor([token]))
@@ -199,7 +200,7 @@ def test_a_prompt_may_end_inside_a_word():
 def test_what_it_draws_are_words(trained, tokens):
     model = trained[4]
     prompts = np.stack([tokens.encode(words(n, n + 40))[:30] for n in range(10**9, 10**9 + 64)])
-    reading = model.read(torch.from_numpy(prompts.astype(np.int64)))
+    reading = model.read(Prompts(torch.from_numpy(prompts.astype(np.int64))))
     random = torch.Generator().manual_seed(0)
     drawn = []
     for _ in range(100):

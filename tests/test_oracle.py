@@ -15,6 +15,7 @@ from arithmetext import trees
 from arithmetext.counting.dictionary import dictionary_size
 from arithmetext.counting.histograms import count_words
 from arithmetext.errors import InputError
+from arithmetext.models.language import Prompts
 from arithmetext.models.oracle import COUNT, ROOM, Oracle
 from arithmetext.search import residues
 from arithmetext.text.kernels import LENGTHS
@@ -240,13 +241,23 @@ def test_a_smooth_integer_is_known_for_certain(oracle):
     assert p.tolist() == [1]
 
 
+def at_integers(integers):
+    """Empty prompts that stand before the words of these integers."""
+    return Prompts(torch.zeros((len(integers), 0), dtype=torch.int64), np.array(integers))
+
+
+def test_the_oracle_refuses_prompts_without_integers(oracle):
+    with pytest.raises(InputError, match="needs the integers"):
+        oracle.read(Prompts(torch.zeros((1, 4), dtype=torch.int64)))
+
+
 def test_tokens_have_the_probabilities_of_the_words_they_spell(oracle):
     starts = [AT, AT + 1000, AT + 777_777]
     texts = [words(n, n + 12) for n in starts]
     ids = [TOKENS.encode(text).tolist() for text in texts]
     shortest = min(map(len, ids))
     assert any(token < 3 for row in ids for token in row[:shortest])
-    reading = oracle.read(torch.tensor(starts))
+    reading = oracle.read(at_integers(starts))
     gathered = np.zeros((len(starts), shortest))
     for t in range(shortest):
         logs = reading.log_probabilities()
@@ -271,7 +282,7 @@ def test_tokens_have_the_probabilities_of_the_words_they_spell(oracle):
 )
 def test_what_spells_no_word_is_impossible_and_ends_with_a_space(oracle, tokens):
     """A space alone, 0, a letter before the token of a word, 1100 that has a token, 1000, 011."""
-    reading, other = oracle.read(torch.tensor([AT])), oracle.read(torch.tensor([AT + 1]))
+    reading, other = oracle.read(at_integers([AT])), oracle.read(at_integers([AT + 1]))
     logs = []
     for token in tokens:
         now = reading.log_probabilities()[0].exp()

@@ -1,6 +1,7 @@
 """Prompts, what follows them, and what that costs a word."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,16 +10,18 @@ from torch import Tensor
 
 from arithmetext.errors import InputError
 from arithmetext.evaluation.generation import LONGEST, continued, next_words
-from arithmetext.evaluation.prompts import BATCH, Prompts, before, draw
+from arithmetext.evaluation.prompts import BATCH, TextPrompts, before, draw
 from arithmetext.evaluation.scoring import nats_and_words
 from arithmetext.evaluation.words import accuracies
 from arithmetext.models.gpt import GPT, GPTConfig
 from arithmetext.models.hmm import HMM, HMMConfig
+from arithmetext.models.language import Prompts
 from arithmetext.models.locator import Locator
 from arithmetext.models.oracle import Oracle
 from arithmetext.text.sieve import words
 from arithmetext.tokens import BPE, Tokenizer, WordTokens
 from conftest import tolerance
+from stand_in import StandIn
 
 WINDOW = (10**9, 10**9 + 10**5)
 
@@ -28,13 +31,13 @@ def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
     return BPE.train(128, lines=256) if request.param == "bpe" else WordTokens.commonest(64)
 
 
-class Recited:
+class Recited(StandIn):
     """A model that says what it was told to, and is as sure of it as it was told."""
 
     def __init__(self, tokens: Tensor, size: int, sure: float = 1.0) -> None:
         self.tokens, self.size, self.sure, self.place = tokens, size, sure, 0
 
-    def read(self, prompts: Tensor) -> "Recited":
+    def read(self, prompts: Prompts, *, stride: int = 1) -> "Recited":
         return self
 
     def log_probabilities(self) -> Tensor:
@@ -47,17 +50,22 @@ class Recited:
         self.place += 1
 
 
-def drawn(tokenizer: Tokenizer, number: int = 8) -> Prompts:
+def drawn(tokenizer: Tokenizer, number: int = 8) -> TextPrompts:
     return draw(tokenizer, WINDOW, number=number, length=40, following=60)
+
+
+def with_following(prompts: TextPrompts) -> Tensor:
+    """The prompts with the tokens that follow them, [prompts, tokens]."""
+    return torch.cat([prompts.ids, prompts.following], 1)
 
 
 def test_prompts_and_what_follows_are_one_stretch_of_the_text(tokenizer: Tokenizer) -> None:
     prompts = drawn(tokenizer)
     text = tokenizer.text(tokenizer.encode(words(*WINDOW)))
-    for ids in prompts.ids.numpy():
+    for ids in with_following(prompts).numpy():
         assert tokenizer.text(ids) in text
     after = prompts.words_after(prompts.following)
-    for prompt, following, found in zip(prompts.prompts, prompts.following, after, strict=True):
+    for prompt, following, found in zip(prompts.ids, prompts.following, after, strict=True):
         whole = tokenizer.text(torch.cat([prompt, following]).numpy())
         # Of the whole stretch, the words that end in its second part.
         ended = tokenizer.text(following.numpy()).count(" ")
@@ -66,15 +74,15 @@ def test_prompts_and_what_follows_are_one_stretch_of_the_text(tokenizer: Tokeniz
     there = prompts.true_words([len(row) for row in after])
     assert all(np.array_equal(a, b) for a, b in zip(after, there, strict=True))
     [wider] = prompts.followed_by(0).true_words([3] * 8, margin=2)[:1]
-    assert np.array_equal(wider, words(int(prompts.places[0]) - 2, int(prompts.places[0]) + 5))
+    assert np.array_equal(wider, words(int(prompts.integers[0]) - 2, int(prompts.integers[0]) + 5))
 
 
 def test_a_prompt_right_before_an_integer(tokenizer: Tokenizer) -> None:
     for n in range(10**9, 10**9 + 40):
         prompt = before(tokenizer, n, length=50)
-        first = int(prompt.places[0])
+        first = int(prompt.integers[0])
         begun = prompt.begun()[0]
-        text = tokenizer.text(prompt.prompts[0].numpy())
+        text = tokenizer.text(prompt.ids[0].numpy())
         spelled = " ".join(f"{word:b}" for word in words(n - 300, n + 1).tolist())
         # The text goes on from the prompt with the rest of the word of `first`.
         assert first <= n and n - first <= 8
@@ -94,10 +102,15 @@ def test_more_prompts_than_are_read_together() -> None:
     torch.manual_seed(0)
     model = HMM(HMMConfig(states=8), vocabulary=64).double()
     made = continued(model, prompts, 12, beta=1.0, seed=7)
-    few = Prompts(tokenizer, prompts.ids[:5], 40, prompts.places[:5])
+    few = replace(
+        prompts,
+        ids=prompts.ids[:5],
+        following=prompts.following[:5],
+        integers=prompts.integers[:5],
+    )
     assert torch.equal(made.tokens[:5], continued(model, few, 12, beta=1.0, seed=7).tokens)
     [(first, rest)] = list(prompts.batches())[1:]
-    assert first == BATCH and torch.equal(rest.ids, prompts.ids[BATCH:])
+    assert first == BATCH and torch.equal(with_following(rest), with_following(prompts)[BATCH:])
     nats, ended = nats_and_words(model, prompts)
     assert nats[:5] == pytest.approx(nats_and_words(model, few)[0])
     assert np.array_equal(ended, [len(row) for row in prompts.words_after(prompts.following)])
@@ -149,7 +162,7 @@ def test_some_word_must_end() -> None:
 def test_windows_have_their_own_places(tokenizer: Tokenizer) -> None:
     """Offsets at different scales would otherwise be the same, and residues with them."""
     offsets = [
-        draw(tokenizer, (lo, lo + 10**5), number=20, length=40, following=30).places - lo
+        draw(tokenizer, (lo, lo + 10**5), number=20, length=40, following=30).integers - lo
         for lo in (10**9, 10**10)
     ]
     assert np.mean(offsets[0] == offsets[1]) < 0.2
@@ -167,8 +180,8 @@ def test_nats_are_those_of_the_model(kind: str) -> None:
         model = HMM(HMMConfig(states=8), vocabulary=64).double()
     prompts = draw(tokenizer, WINDOW, number=3, length=30, following=20)
     with torch.no_grad():
-        logs = model(prompts.ids[:, :-1]).log_softmax(-1)
-    each = -logs.gather(2, prompts.ids[:, 1:, None])[:, -20:, 0].sum(1)
+        logs = model(with_following(prompts)[:, :-1]).log_softmax(-1)
+    each = -logs.gather(2, with_following(prompts)[:, 1:, None])[:, -20:, 0].sum(1)
     assert nats_and_words(model, prompts)[0] == pytest.approx(each.numpy(), rel=tolerance(64))
 
 

@@ -379,8 +379,8 @@ def test_a_run_that_is_being_trained_is_not_removed(tmp_path: Path) -> None:
 def test_prompts_are_taken_where_they_are_asked_for(tmp_path, monkeypatch) -> None:
     for at in (runs.TEST_NEAR, *runs.TESTS_FAR):
         prompts, made = _NTP.continuations(at, Generation(4, 64, 16, 0))
-        assert ((prompts.places >= at) & (prompts.places <= at + 10**6)).all()
-        place, word = int(prompts.places[0]), int(made.true[0][0])
+        assert ((prompts.integers >= at) & (prompts.integers <= at + 10**6)).all()
+        place, word = int(prompts.integers[0]), int(made.true[0][0])
         assert packed(place) == word
 
 

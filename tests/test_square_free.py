@@ -27,12 +27,14 @@ from arithmetext.evaluation.square_free import (
 )
 from arithmetext.models.gpt import GPT, GPTConfig
 from arithmetext.models.hmm import HMM, HMMConfig
+from arithmetext.models.language import Prompts
 from arithmetext.search.sentences import law
 from arithmetext.text.sieve import Words, words
 from arithmetext.tokens import BPE, Tokenizer, WordTokens
 from arithmetext.tokens.spelling import spell
 from arithmetext.trees import factor, pack, unpack
 from conftest import tolerance
+from stand_in import StandIn
 from test_likelihood import TEXT, Table, bigrams, places, uniform
 
 FREQUENCIES = word_frequencies(TEXT.train, 0)
@@ -282,7 +284,7 @@ def test_who_knows_nothing_pays_for_tokens(tokenizer: Tokenizer) -> None:
         assert counts.min() >= 2
 
 
-class Fours:
+class Fours(StandIn):
     """Knows the multiples of 4 by the words before, and of square-free words in a row nothing.
 
     It reads word tokens. A word that does not begin as it should at an even place costs 5 nats.
@@ -296,10 +298,10 @@ class Fours:
         frequency = dict(zip((unpack(w) + " " for w in kinds.tolist()), shares, strict=True))
         self.shares = torch.tensor([frequency.get(t, 1e-3) for t in tokenizer.vocabulary])
 
-    def read(self, prompts: Tensor) -> "Fours":
+    def read(self, prompts: Prompts, *, stride: int = 1) -> "Fours":
         reading = object.__new__(Fours)
         reading.__dict__.update(self.__dict__)
-        reading.rows = [prompts]
+        reading.rows = [prompts.ids]
         return reading
 
     def append(self, tokens: Tensor) -> None:

@@ -37,8 +37,8 @@ from arithmetext.errors import InputError
 from arithmetext.evaluation.generation import generate
 from arithmetext.evaluation.subjects import subject
 from arithmetext.files import sole_writer
-from arithmetext.models.gpt import evaluating
 from arithmetext.models.hugging_face import load_pretrained
+from arithmetext.models.language import Prompts
 from arithmetext.tokens import load
 from arithmetext.training import checkpoints, loop
 from arithmetext.training.checkpoints import State
@@ -265,7 +265,8 @@ def test_nothing_is_computed_in_half_precision_on_a_cpu(optimizer: str) -> None:
         half = run.model.bfloat16()  # as transformers may have written it
         half_seen = set(mode.halves)
         mode.halves.clear()
-        generate(evaluating(half, here.device).read(torch.zeros(1, 4, dtype=torch.int64)), 3)
+        prompts = Prompts(torch.zeros(1, 4, dtype=torch.int64))
+        generate(half.for_inference(here.device).read(prompts), 3)
     assert mode.count > 100
     assert half_seen == {"aten._to_copy.default"}  # the conversion above, and nothing before it
     assert mode.halves <= {"aten._to_copy.default"}  # the conversion back

@@ -16,7 +16,7 @@ from arithmetext.models.files import load
 from arithmetext.models.gpt import GPT
 from arithmetext.text.windows import VALIDATION
 from arithmetext.training.config import Config, changed
-from arithmetext.training.loop import Loss, train
+from arithmetext.training.loop import train
 from arithmetext.training.recipes import recipe
 from arithmetext.training.stream import Batch, Stream
 
@@ -97,7 +97,7 @@ def test_on_its_plateau_a_model_hardly_uses_other_tokens(
     among_others = batch.inputs.roll(1, 0).scatter(1, batch.chosen, gaps)
     with torch.no_grad():
         loss, misled = (
-            Loss(model)(inputs, batch.targets, batch.chosen).item()
+            model.loss(inputs, batch.targets, batch.chosen).item()
             for inputs in (batch.inputs, among_others)
         )
     if uses_others:

@@ -129,7 +129,6 @@ def train() -> dict[str, Any]:
     """
     from importlib.util import find_spec
 
-    from ..models.gpt import GPTConfig
     from ..training.config import changed
     from ..training.devices import world
     from ..training.loop import Run
@@ -153,7 +152,6 @@ def train() -> dict[str, Any]:
         settings = ["model.positions=learned", "training.steps=1e6"]
         config = changed(recipe("ntp-paper" if card else "ntp-laptop"), settings)
         shape = config.model
-        assert isinstance(shape, GPTConfig)
         tokenizer = config.tokens.tokenizer(config.text, config.n)
         parts = Share(config, tokenizer, here.rank, here.size).parts(0)
         runs: Runs = {"ours": {}}
@@ -176,8 +174,7 @@ def train() -> dict[str, Any]:
             unit="thousand tokens a second",
             conditions={
                 "device": here.name,
-                "model": f"{shape.layers} layers of {shape.heads} heads,"
-                f" L = {shape.context}, D = {config.tokens.size},"
+                "model": f"{shape.description}, L = {shape.context}, D = {config.tokens.size},"
                 f" {'bfloat16' if here.bf16 else 'float32'}",
                 "batch": f"{config.training.batch} tokens, {run.micro} windows at once",
                 "not in the figures": "compiling",
@@ -253,7 +250,8 @@ def generate() -> dict[str, Any]:
     import torch
 
     from ..evaluation.generation import generate as go_on
-    from ..models.gpt import GPT, GPTConfig, evaluating
+    from ..models.gpt import GPT, GPTConfig
+    from ..models.language import Prompts
     from ..training.devices import world
 
     with world() as here:
@@ -261,19 +259,19 @@ def generate() -> dict[str, Any]:
         shape = GPTConfig() if card else GPTConfig(layers=2, heads=2, context=256)
         prompts, exactly = (128, 32) if card else (16, 16)
         torch.manual_seed(0)
-        model = evaluating(GPT(shape, vocabulary=256, causal=True), here.device)
+        model = GPT(shape, vocabulary=256, causal=True).for_inference(here.device)
         ids = torch.randint(256, (prompts, shape.context), device=here.device)
         block = shape.context // 4
 
-        def ours(count: int, forget: int) -> float:
+        def ours(count: int, stride: int) -> float:
             start = time.perf_counter()
-            go_on(model.read(ids, forget=forget), count).cpu()
+            go_on(model.read(Prompts(ids), stride=stride), count).cpu()
             return time.perf_counter() - start
 
         exact, blocks = "exact: the window read for each token", "by blocks: a quarter forgotten"
         counts = {exact: exactly, blocks: shape.context}
-        forgets = {exact: 1, blocks: block}
-        runs: Runs = {"ours": {case: partial(ours, counts[case], forgets[case]) for case in counts}}
+        strides = {exact: 1, blocks: block}
+        runs: Runs = {"ours": {case: partial(ours, counts[case], strides[case]) for case in counts}}
         if find_spec("transformers"):
             theirs = _hugging_face_gpt(model).to(here.device, next(model.parameters()).dtype).eval()
             runs["Hugging Face GPT-2, no cache"] = {

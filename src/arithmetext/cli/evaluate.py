@@ -49,30 +49,26 @@ def evaluate(
     """
     from dataclasses import replace
 
-    from torch import nn
-
     from ..evaluation import subjects
     from ..evaluation.evaluate import SCORED
     from ..evaluation.evaluate import evaluate as measure
-    from ..models.oracle import Oracle
     from ..text.splits import unseen
 
     places = [parse_integer(n) for n in at or ["1e13"]]
     subject = subjects.subject(run, places[0])
     for n in places:
         unseen(n, subject.trained)  # refused before anything is measured
-    weights = list(subject.model.parameters()) if isinstance(subject.model, nn.Module) else []
     needed = cost.evaluation(
         prompts,
         subject.context,
-        sum(each.numel() for each in weights),
-        generates=getattr(subject.model, "causal", True),
-        card=any(each.is_cuda for each in weights),
+        subject.model.parameter_count,
+        generates=subject.model.causal,
+        card=subject.model.device.type == "cuda",
     )
     cost.check(replace(needed, seconds=needed.seconds * len(places)))
     report: dict[str, Any] = {
         "run": run,
-        "model": subject.kind,
+        "model": subject.model.description,
         "context": subject.context,
         "prompts": prompts,
         "sequences": SCORED * prompts,
@@ -80,9 +76,9 @@ def evaluate(
         "windows": [],
     }
     if not as_json:
-        print(f"{run}: {subject.kind}")
+        print(f"{run}: {subject.model.description}")
     for n in places:
-        if isinstance(subject.model, Oracle) and subject.model.at != n:  # it knows one scale
+        if subject.model.at not in (None, n):
             subject = subjects.subject(run, n)
         report["windows"].append(measure(subject, n, prompts=prompts, seed=seed))
         if not as_json:
@@ -117,13 +113,19 @@ def generate(
     check_range(n, n + words)
     asked = subject(run, n)
     prompt = before(asked.tokenizer, n, length=asked.context)
-    begun = n - int(prompt.places[0])  # words that the prompt begins, or leaves out
+    begun = n - int(prompt.integers[0])  # words that the prompt begins, or leaves out
     said = next_words(asked.model, prompt, begun + words, beta=beta, seed=seed)[begun:]
     there = true_words(n, n + words)
     right = hits(said, there)
     rows = [(n + i, unpack(int(word)), _word(said, i)) for i, word in enumerate(there)]
     if as_json:
-        about = {"run": run, "model": asked.kind, "context": asked.context, "at": n, "seed": seed}
+        about = {
+            "run": run,
+            "model": asked.model.description,
+            "context": asked.context,
+            "at": n,
+            "seed": seed,
+        }
         keys = ("n", "truth", "prediction")
         answer = {
             "beta": "inf" if beta == inf else beta,
@@ -133,7 +135,7 @@ def generate(
         print(json.dumps(about | answer, allow_nan=False))
         return
     console = Console(file=sys.stdout, highlight=False, markup=False, soft_wrap=True)
-    console.print(f"{run}: {asked.kind}")
+    console.print(f"{run}: {asked.model.description}")
     known = any(n < hi and lo < n + words for lo, hi in asked.trained)
     trained = "; it was trained on this text" if known else ""
     console.print(f"goes on from the {asked.context} tokens before, β = {_beta(beta)}{trained}\n")

@@ -5,7 +5,7 @@ import os
 from importlib import import_module
 from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -76,13 +76,7 @@ def recipes(as_json: AsJson = False) -> None:
     """List the recipes that `nt train` takes."""
     from dataclasses import asdict
 
-    from ..models.config import GPTConfig
     from ..training.recipes import RECIPES
-
-    def shape(model: Any) -> str:
-        if isinstance(model, GPTConfig):
-            return f"{model.layers} layers, width {model.width}, {model.positions} positions"
-        return f"HMM of {model.states} states, given the {model.conditioned}"
 
     configs = {name: make() for name, make in RECIPES.items()}
     if as_json:
@@ -93,7 +87,7 @@ def recipes(as_json: AsJson = False) -> None:
         print(
             f"{name:24} {c.tokens.kind:5} {c.tokens.size:4} {c.model.context:5}"
             f" {c.training.steps:7} {format_integer(c.training.batch):>9}"
-            f"  {shape(c.model)}, {c.training.optimizer} {c.training.lr:g}"
+            f"  {c.model.description}, {c.training.optimizer} {c.training.lr:g}"
         )
 
 

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..models.gpt import GPT, watching
+from ..models.language import LanguageModel
 from ..tokens import Tokenizer
 from .estimates import Estimate, ratio
 
@@ -67,26 +67,15 @@ class Looked:
         }
 
 
-@torch.no_grad()
-def patterns(gpt: GPT, ids: Tensor) -> Tensor:
-    """How much each token looks at each while a model reads them: [layers, heads, tokens, tokens].
-
-    One window at a time: those of a large model fill a gigabyte.
-    """
-    with watching(gpt, "blocks.*.attention.pattern") as seen:
-        gpt(ids[None].to(gpt.tokens.weight.device))
-    return torch.stack([pattern[0].float() for pattern in seen.values()])
-
-
 def by_distance(
-    gpt: GPT, tokenizer: Tokenizer, windows: Tensor, farthest: int
+    model: LanguageModel, tokenizer: Tokenizer, windows: Tensor, farthest: int
 ) -> dict[str, Looked]:
     """What a causal model looks at up to so many integers back, for each of the origins.
 
     Only the second half of a window looks: all of it has far tokens to look at. The last token does
     not, since what comes after it is not known.
     """
-    found = [_in_window(gpt, tokenizer, ids, farthest) for ids in windows]
+    found = [_in_window(model, tokenizer, ids, farthest) for ids in windows]
     sums, counts = (np.stack(parts, axis=1) for parts in zip(*found, strict=True))
     return {origin: Looked(sums[i], counts[i]) for i, origin in enumerate(ORIGINS)}
 
@@ -121,17 +110,17 @@ def swing(curves: Values, period: int) -> Values:
 
 
 def _in_window(
-    gpt: GPT, tokenizer: Tokenizer, ids: Tensor, farthest: int
+    model: LanguageModel, tokenizer: Tokenizer, ids: Tensor, farthest: int
 ) -> tuple[Values, Integers]:
     """Sums, [origins, layers, heads, distances], and counts, [origins, distances]."""
-    device = gpt.tokens.weight.device
+    device = model.device
     begin = torch.from_numpy(begins(tokenizer, ids.numpy())).to(device)
     keys = torch.arange(len(ids), device=device)
     queries = keys[len(ids) // 2 : -1, None]
     apart = torch.stack([begin[queries], begin[queries + 1]]) - begin
     distances = torch.arange(farthest + 1, device=device)
     pairs = (apart[..., None] == distances) & (keys <= queries)[..., None]
-    relative = patterns(gpt, ids)[:, :, queries[:, 0]].double() * (queries + 1)
+    relative = model.attention(ids)[:, :, queries[:, 0]].double() * (queries + 1)
     sums = torch.einsum("lhqk,oqkd->olhd", relative, pairs.double())
     return sums.cpu().numpy(), pairs.sum((1, 2)).cpu().numpy()
 

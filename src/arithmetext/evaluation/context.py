@@ -9,7 +9,7 @@ from ..models.language import LanguageModel
 from ..progress import progress
 from .estimates import Estimate, ratio, share
 from .generation import generate
-from .prompts import Prompts
+from .prompts import TextPrompts
 from .scoring import score
 
 WORD = 20  # tokens that end a word, nearly always: some words are spelled letter by letter
@@ -25,14 +25,14 @@ class Stretch(NamedTuple):
     word_accuracy: Estimate  # of the word that ends next after exactly `first` tokens
 
 
-def by_context(model: LanguageModel, prompts: Prompts) -> list[Stretch]:
+def by_context(model: LanguageModel, prompts: TextPrompts) -> list[Stretch]:
     """In stretches that double; the prompts need some tokens that follow them.
 
     Tokens may hold pieces of several words, so there is no telling from single tokens which words a
     model has right: it has to go on by itself until one ends.
     """
-    tokens = prompts.prompts
-    scores, ended = score(model, tokens), prompts.tokenizer.words_ended[tokens.numpy()]
+    scores = score(model, prompts.ids)
+    ended = prompts.tokenizer.words_ended[prompts.ids.numpy()]
     stretches = []
     first = 1
     with progress("contexts", prompts.length.bit_length(), "") as advance:
@@ -54,14 +54,14 @@ def by_context(model: LanguageModel, prompts: Prompts) -> list[Stretch]:
     return stretches
 
 
-def next_words_right(model: LanguageModel, prompts: Prompts) -> NDArray[np.bool_]:
+def next_words_right(model: LanguageModel, prompts: TextPrompts) -> NDArray[np.bool_]:
     """For each prompt, whether the word that ends next is predicted.
 
     The prompt may have begun it, or begin inside it: what is left of it is compared.
     """
     rights = []
     for _, batch in prompts.batches():
-        made = generate(batch.read_by(model), WORD).cpu().numpy()
+        made = generate(model.read(batch), WORD).cpu().numpy()
         for said, true in zip(made, batch.following.numpy(), strict=True):
             rest = prompts.tokenizer.text(true).partition(" ")[0]
             rights.append(prompts.tokenizer.text(said).startswith(f"{rest} "))

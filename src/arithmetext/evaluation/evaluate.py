@@ -6,12 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..models.gpt import GPT
-from ..models.hmm import HMM
 from ..models.language import LanguageModel
-from ..models.locator import Locator
-from ..models.ngram import NGram
-from ..models.oracle import Oracle
 from ..text.splits import Range, unseen
 from ..trees import unpack
 from .alignment import alignments
@@ -21,7 +16,7 @@ from .estimates import Estimate, ratio, share
 from .generation import Continuations, continued
 from .likelihood import separation
 from .masking import masked_accuracy
-from .prompts import Prompts, draw
+from .prompts import TextPrompts, draw
 from .scoring import nats_and_words
 from .square_free import impossible, runs
 from .subjects import Subject
@@ -45,7 +40,7 @@ def evaluate(subject: Subject, at: int, *, prompts: int, seed: int) -> dict[str,
 def _parts(subject: Subject, window: Range, number: int, seed: int) -> Iterator[tuple[str, Any]]:
     model, tokenizer, length = subject.model, subject.tokenizer, subject.context
     sequences = SCORED * number
-    if isinstance(model, GPT) and not model.causal:
+    if not model.causal:
         ids = draw(tokenizer, window, number=number, length=length, following=0, seed=seed).ids
         betas = (*BETAS, math.inf)
         yield "masked", masked_accuracy(model, ids, shares=MASKED, betas=betas, seed=seed)
@@ -54,7 +49,7 @@ def _parts(subject: Subject, window: Range, number: int, seed: int) -> Iterator[
     drawn = draw(tokenizer, window, number=number, length=length, following=length, seed=seed)
     yield "nats_per_word", ratio(*nats_and_words(model, drawn.followed_by(FOLLOWING)))
     yield "generation", generation(model, drawn, seed)
-    if isinstance(model, GPT | HMM | NGram):
+    if model.can_score:
         scored = draw(tokenizer, window, number=sequences, length=length, following=WORD, seed=seed)
         yield "context", by_context(model, scored)
         lengths = doubling(2, length)
@@ -74,17 +69,18 @@ def doubling(first: int, last: int) -> list[int]:
     return [*numbers, last] if first <= last else []
 
 
-def generation(model: LanguageModel | Oracle, prompts: Prompts, seed: int) -> dict[str, Any]:
+def generation(model: LanguageModel, prompts: TextPrompts, seed: int) -> dict[str, Any]:
     """Prompts continued by as many tokens as they have."""
     count = prompts.length
     exact = continued(model, prompts, count)
     slides = {"exact": exact}
-    block = max(1, count // 4) if isinstance(model, GPT) else 1
+    block = max(1, count // 4) if model.windowed else 1
     if block > 1:
-        slides["block"] = continued(model, prompts, count, forget=block)
-    hot = BETAS if not isinstance(model, Locator) else ()  # which knows no doubt
+        slides["block"] = continued(model, prompts, count, stride=block)
+    finite = () if model.deterministic else BETAS
     betas = {
-        beta: continued(model, prompts, count, beta=beta, seed=seed, forget=block) for beta in hot
+        beta: continued(model, prompts, count, beta=beta, seed=seed, stride=block)
+        for beta in finite
     }
     betas[math.inf] = slides.get("block", exact)
     return {
@@ -132,7 +128,7 @@ def _words(made: Continuations) -> dict[str, Any]:
     }
 
 
-def by_tokens(prompts: Prompts, made: Continuations) -> list[dict[str, Any]]:
+def by_tokens(prompts: TextPrompts, made: Continuations) -> list[dict[str, Any]]:
     """The accuracy of the first 1, 2, 4, … tokens, of all prompts and of each."""
     rows = []
     for count in doubling(1, made.tokens.shape[1]):
@@ -144,7 +140,7 @@ def by_tokens(prompts: Prompts, made: Continuations) -> list[dict[str, Any]]:
     return rows
 
 
-def alignment(prompts: Prompts, made: Continuations) -> dict[str, Any]:
+def alignment(prompts: TextPrompts, made: Continuations) -> dict[str, Any]:
     """Which continuations have collapsed, and what shifts explain."""
     counts = [len(words) for words in made.predicted]
     found = alignments(made.predicted, prompts.true_words(counts, margin=MARGIN), MARGIN)

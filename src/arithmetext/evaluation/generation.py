@@ -11,11 +11,10 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..models.language import LanguageModel, Reading
-from ..models.oracle import Oracle
 from ..progress import Advance, no_progress, progress
 from ..text.sieve import Words
 from ..text.windows import GENERATION, generator
-from .prompts import Prompts
+from .prompts import TextPrompts
 
 LONGEST = 64  # tokens a word; a model that never ends one is stopped
 
@@ -30,22 +29,22 @@ class Continuations:
 
 
 def continued(
-    model: LanguageModel | Oracle,
-    prompts: Prompts,
+    model: LanguageModel,
+    prompts: TextPrompts,
     count: int,
     *,
     beta: float = math.inf,
     seed: int = 0,
-    forget: int = 1,
+    stride: int = 1,
 ) -> Continuations:
     """Continue all prompts by `count` tokens, a batch at a time.
 
-    When its window is full, a GPT forgets so many tokens (`models.window.Window`).
+    A GPT drops the oldest `stride` tokens when its context is full (`models.window.Window`).
     """
     with progress(f"generating, β = {beta:g}", len(prompts) * count, "tokens") as advance:
         parts = [
             generate(
-                batch.read_by(model, forget=forget),
+                model.read(batch, stride=stride),
                 count,
                 beta=beta,
                 seed=seed,
@@ -60,12 +59,12 @@ def continued(
 
 
 def next_words(
-    model: LanguageModel | Oracle, prompt: Prompts, count: int, *, beta: float, seed: int
+    model: LanguageModel, prompt: TextPrompts, count: int, *, beta: float, seed: int
 ) -> Words:
     """The next words of a single prompt; fewer if the model does not end them."""
     ended, tokens = 0, []
     with progress("generating", count, "words") as advance:
-        for token in islice(stream(prompt.read_by(model), beta=beta, seed=seed), LONGEST * count):
+        for token in islice(stream(model.read(prompt), beta=beta, seed=seed), LONGEST * count):
             tokens.append(token)
             words_ended = int(prompt.tokenizer.words_ended[int(token)])
             advance(words_ended)

@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import InputError
-from ..models.gpt import GPT
+from ..models.language import LanguageModel
 from ..progress import progress
 from ..text.windows import MASKING, generator
 from .estimates import Estimate, ratio
@@ -26,16 +25,18 @@ class Found(NamedTuple):
 
 @torch.no_grad()
 def masked_accuracy(
-    model: GPT, ids: Tensor, *, shares: Sequence[float], betas: Sequence[float], seed: int
+    model: LanguageModel,
+    ids: Tensor,
+    *,
+    shares: Sequence[float],
+    betas: Sequence[float],
+    seed: int,
 ) -> list[Found]:
     """Hide a share of the tokens of each window, [windows, tokens], and have them predicted.
 
     A token is drawn with a probability proportional to p^β. How often that gives the true one is
     that probability, so it is averaged and nothing is drawn; at β = ∞ the likeliest token counts.
     """
-    if model.causal:
-        raise InputError("a model of next tokens does not fill gaps")
-    device = next(model.parameters()).device
     batch = max(1, TOKENS // ids.shape[1])
     table = []
     with progress("unmasking", len(shares) * len(ids), "windows") as advance:
@@ -45,11 +46,11 @@ def masked_accuracy(
                 part = ids[first : first + batch]
                 chosen = hidden(share, part.shape[1], range(first, first + len(part)), seed)
                 originals = part.gather(1, chosen)
-                altered = part.scatter(1, chosen, model.vocabulary - 1).to(device)
+                altered = part.scatter(1, chosen, model.vocabulary - 1)
                 # The last token is the mask, which is no answer.
-                logits = model(altered, chosen.to(device))[..., :-1].double()
+                logits = model.predict_masked(altered, chosen)[..., :-1].double()
                 for each, beta in zip(found, betas, strict=True):
-                    each.append(_found(logits, originals.to(device), beta).cpu().numpy())
+                    each.append(_found(logits, originals.to(logits.device), beta).cpu().numpy())
                 advance(len(part))
             table += [
                 Found(share, beta, ratio(np.concatenate(each)))

@@ -1,7 +1,7 @@
 """Prompts from the text, and what follows them there.
 
-A prompt may end inside a word. The word that both it and its continuation spell together counts as
-the first of the continuation; `places` are the integers whose words these are.
+A prompt may end inside a word. The word that it and its continuation spell together counts as the
+first word of the continuation; `integers` are those whose words these are.
 """
 
 from collections.abc import Iterator
@@ -13,72 +13,62 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import InputError
-from ..models.gpt import GPT
-from ..models.language import LanguageModel, Reading
-from ..models.oracle import Oracle
+from ..models.language import Prompts
 from ..text.sieve import Words, words
 from ..text.splits import Range
 from ..text.windows import TEST, generator
 from ..tokens import Tokenizer
-from ..tokens.spelling import letters, read, spell
+from ..tokens.spelling import read, spell
 from ..tokens.windows import ENCODER_WARMUP, TokenWindows, integers_for
 
 MARGIN = 32  # words after a place that can matter for how it is cut into tokens
 BATCH = 128  # prompts that are read together
 
 
-@dataclass(frozen=True)
-class Prompts:
-    """Windows of the text, each a prompt and what follows it."""
+@dataclass(frozen=True, kw_only=True)
+class TextPrompts(Prompts):
+    """Prompts from the text, and the tokens that follow them there."""
 
+    integers: NDArray[np.int64]
+    following: Tensor  # [prompts, tokens after them]
     tokenizer: Tokenizer
-    ids: Tensor  # [windows, tokens]
-    length: int  # of the prompts
-    places: NDArray[np.int64]  # the integer whose word ends first after each prompt
-
-    def __len__(self) -> int:
-        return len(self.ids)
 
     @property
-    def prompts(self) -> Tensor:
-        return self.ids[:, : self.length]
+    def length(self) -> int:
+        """Number of tokens of a prompt."""
+        return self.ids.shape[1]
 
-    @property
-    def following(self) -> Tensor:
-        return self.ids[:, self.length :]
+    def followed_by(self, count: int) -> "TextPrompts":
+        """The same prompts with only the first `count` tokens after them."""
+        return replace(self, following=self.following[:, :count])
 
-    def followed_by(self, count: int) -> "Prompts":
-        """The same, with fewer tokens after them."""
-        return replace(self, ids=self.ids[:, : self.length + count])
+    def cut(self, length: int) -> "TextPrompts":
+        """The first `length` tokens of each prompt; the rest of it follows them."""
+        rest = self.ids[:, length:]
+        return replace(
+            self,
+            ids=self.ids[:, :length],
+            following=torch.cat([rest, self.following], 1),
+            integers=self.integers - self.tokenizer.words_ended[rest.numpy()].sum(1),
+        )
 
-    def cut(self, length: int) -> "Prompts":
-        """The same windows, with shorter prompts."""
-        after = self.tokenizer.words_ended[self.ids[:, length : self.length].numpy()].sum(1)
-        return replace(self, length=length, places=self.places - after)
-
-    def batches(self) -> Iterator[tuple[int, "Prompts"]]:
-        """A few prompts at a time, and the number of the first of them."""
+    def batches(self) -> Iterator[tuple[int, "TextPrompts"]]:
+        """At most `BATCH` prompts at a time, and the number of the first of them."""
         for first in range(0, len(self), BATCH):
             part = slice(first, first + BATCH)
-            yield first, replace(self, ids=self.ids[part], places=self.places[part])
-
-    def read_by(self, model: LanguageModel | Oracle, *, forget: int = 1) -> Reading:
-        """Have a model read them; the oracle is told where it stands instead.
-
-        When its window is full, a GPT forgets so many tokens.
-        """
-        if isinstance(model, Oracle):
-            reading = model.read(torch.from_numpy(self.places))
-            for i, begun in enumerate(self.begun()):
-                reading.spell(i, letters(begun).tolist())
-            return reading
-        if isinstance(model, GPT):
-            return model.read(self.prompts, forget=forget)
-        return model.read(self.prompts)
+            yield (
+                first,
+                replace(
+                    self,
+                    ids=self.ids[part],
+                    following=self.following[part],
+                    integers=self.integers[part],
+                ),
+            )
 
     def begun(self) -> list[str]:
         """The beginning of a word that each prompt ends with; often there is none."""
-        rows = self.prompts.numpy()
+        rows = self.ids.numpy()
         return [self.tokenizer.decode(row, inside=True).tail for row in rows]
 
     def words_after(self, following: Tensor) -> list[Words]:
@@ -92,7 +82,7 @@ class Prompts:
         """So many words after each prompt, and some more on both sides."""
         return [
             words(place - margin, place + count + margin, threads=1) if count + margin else _NONE
-            for place, count in zip(self.places.tolist(), counts, strict=True)
+            for place, count in zip(self.integers.tolist(), counts, strict=True)
         ]
 
 
@@ -101,7 +91,7 @@ _NONE = np.zeros(0, np.uint64)
 
 def draw(
     tokenizer: Tokenizer, window: Range, *, number: int, length: int, following: int, seed: int = 0
-) -> Prompts:
+) -> TextPrompts:
     """Prompts of `length` tokens from random places of a range, and so many tokens after them.
 
     Prompt k is a pure function of (seed, the range, k).
@@ -110,16 +100,21 @@ def draw(
     starts = [windows.random_start(generator(seed, TEST, window[0], k)) for k in range(number)]
     ids = np.stack([windows.with_warmup(start) for start in starts])
     ended = tokenizer.words_ended[ids]
-    places = np.array(starts) + ended[:, : ENCODER_WARMUP + length].sum(1)
+    integers = np.array(starts) + ended[:, : ENCODER_WARMUP + length].sum(1)
     ids, ended = ids[:, ENCODER_WARMUP:], ended[:, ENCODER_WARMUP:]
     if following and not ended[:, length:].any(1).all():
         raise InputError(f"no word ends in {following} tokens: let more of them follow")
     if not ended[:, :length].any(1).all():
         raise InputError(f"a prompt of {length} tokens may lie inside one word: take longer ones")
-    return Prompts(tokenizer, torch.from_numpy(ids), length, places)
+    return TextPrompts(
+        torch.from_numpy(ids[:, :length]),
+        integers=integers,
+        following=torch.from_numpy(ids[:, length:]),
+        tokenizer=tokenizer,
+    )
 
 
-def before(tokenizer: Tokenizer, n: int, *, length: int) -> Prompts:
+def before(tokenizer: Tokenizer, n: int, *, length: int) -> TextPrompts:
     """The prompt that stands right before the word of n, or ends inside the one before it."""
     start = n - integers_for(tokenizer, length)
     if start < 2:
@@ -128,5 +123,9 @@ def before(tokenizer: Tokenizer, n: int, *, length: int) -> Prompts:
     widths = np.array([len(token) for token in tokenizer.vocabulary])
     letters_before = len(spell(words(start, n, threads=1)))
     end = int(np.searchsorted(np.cumsum(widths[ids]), letters_before, side="right"))
-    prompt = torch.from_numpy(ids[None, end - length : end])
-    return Prompts(tokenizer, prompt, length, start + tokenizer.words_ended[ids[None, :end]].sum(1))
+    return TextPrompts(
+        torch.from_numpy(ids[None, end - length : end]),
+        integers=start + tokenizer.words_ended[ids[None, :end]].sum(1),
+        following=torch.zeros((1, 0), dtype=torch.int64),
+        tokenizer=tokenizer,
+    )

@@ -7,12 +7,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..models.gpt import GPT
-from ..models.hmm import HMM
 from ..models.language import LanguageModel
-from ..models.oracle import Oracle
 from ..progress import Advance, no_progress
-from .prompts import Prompts
+from .prompts import TextPrompts
 
 TOKENS = 1 << 15  # that are scored together
 
@@ -43,13 +40,13 @@ def score(model: LanguageModel, ids: Tensor, advance: Advance = no_progress) -> 
 
 
 def nats_and_words(
-    model: LanguageModel | Oracle, prompts: Prompts
+    model: LanguageModel, prompts: TextPrompts
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """What follows each prompt in nats, every token given the true ones, and in words."""
     parts = []
     for _, batch in prompts.batches():
         nats = torch.zeros(len(batch), dtype=torch.float64)
-        reading = batch.read_by(model)
+        reading = model.read(batch)
         for tokens in batch.following.T:
             logs = reading.log_probabilities().cpu().double()
             nats -= logs.gather(1, tokens[:, None])[:, 0]
@@ -60,20 +57,9 @@ def nats_and_words(
 
 
 def _score(model: LanguageModel, ids: Tensor) -> Scores:
-    if isinstance(model, GPT | HMM):
-        ids = ids.to(next(model.parameters()).device)
-        logs, right = _of(model(ids[:, :-1]), ids[:, 1:])
-        return Scores(logs.cpu().numpy(), right.cpu().numpy())
-    reading = model.read(ids[:, :1])
-    columns = []
-    for tokens in ids.T[1:]:
-        columns.append(_of(reading.log_probabilities(), tokens))
-        reading.append(tokens)
-    logs, right = (torch.stack(column, 1) for column in zip(*columns, strict=True))
-    return Scores(logs.numpy(), right.numpy())
-
-
-def _of(logits: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-    logits = logits.float()
+    logits = model.predict_next(ids[:, :-1]).float()
+    tokens = ids[:, 1:].to(logits.device)
     chosen = logits.gather(-1, tokens[..., None])[..., 0]
-    return (chosen - logits.logsumexp(-1)).double(), logits.argmax(-1) == tokens
+    logs = (chosen - logits.logsumexp(-1)).double()
+    right = logits.argmax(-1) == tokens
+    return Scores(logs.cpu().numpy(), right.cpu().numpy())

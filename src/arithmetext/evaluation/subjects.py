@@ -7,12 +7,9 @@ from pathlib import Path
 import torch
 
 from ..errors import InputError
-from ..integers import format_integer
 from ..models import files
-from ..models.gpt import GPT, evaluating
-from ..models.hmm import HMM
 from ..models.language import LanguageModel
-from ..models.locator import FARTHEST, Locator
+from ..models.locator import Locator
 from ..models.ngram import NGram
 from ..models.oracle import Oracle
 from ..text.splits import TRAINED_TO, Range, splits
@@ -27,29 +24,10 @@ class Subject:
     """A model, and what has to be known of it to measure it."""
 
     name: str
-    model: LanguageModel | Oracle
+    model: LanguageModel
     tokenizer: Tokenizer
     context: int  # L: the tokens of a prompt
     trained: tuple[Range, ...]  # what it has seen, not to be measured on
-
-    @property
-    def kind(self) -> str:
-        """In words."""
-        model = self.model
-        if isinstance(model, GPT):
-            size, task = sum(p.numel() for p in model.parameters()), ("masked", "next")
-            return (
-                f"GPT-2, {model.config.layers} layers of {model.config.heads} heads,"
-                f" {model.config.positions} positions, {size / 1e6:.3g} M parameters,"
-                f" predicts {task[model.causal]} tokens"
-            )
-        if isinstance(model, HMM):
-            return f"hidden Markov model, {model.config.states} states"
-        if isinstance(model, NGram):
-            return f"{model.order}-grams of words"
-        if isinstance(model, Oracle):
-            return f"oracle, told n modulo the primes up to {model.rests.bound}"
-        return f"locator, finds where a prompt stands below {format_integer(FARTHEST)} and reads on"
 
 
 def subject(name: str, at: int) -> Subject:
@@ -90,5 +68,5 @@ def _trained(folder: Path) -> Subject:
     named = inside.absolute().name == "model" and run.exists()
     trained = Config.load(run).text if named else splits(TRAINED_TO)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model = evaluating(model, device) if isinstance(model, GPT) else model.to(device)
-    return Subject(str(folder), model, tokenizer, model.config.context, trained.train)
+    ready = model.for_inference(device)
+    return Subject(str(folder), ready, tokenizer, model.config.context, trained.train)

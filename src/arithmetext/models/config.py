@@ -1,7 +1,11 @@
 """The shapes of the trained models. No torch here: recipes are listed without loading it."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from .gpt import GPT
+    from .hmm import HMM
 
 HEAD = 64  # the width of a head
 
@@ -15,15 +19,55 @@ class GPTConfig:
     context: int = 1024  # L, the most tokens it reads
     positions: Literal["learned", "rotary"] = "learned"
 
+    # Without annotations, so that these are no settings.
+    kind = "GPT"
+    sizes = ("layers", "heads")  # the settings that must be 1 or more
+    tasks = ("ntp", "mlm")
+    optimizers = ("adamw", "muon")
+
     @property
     def width(self) -> int:
         return self.heads * HEAD
 
+    @property
+    def description(self) -> str:
+        return f"{self.layers} layers, width {self.width}, {self.positions} positions"
+
+    def matrix_weights(self, tokens: int) -> int:
+        """Number of weights in the matrices, with a tokenizer of this size."""
+        return self.width * (12 * self.layers * self.width + tokens)
+
+    def build(self, tokens: int, task: Literal["ntp", "mlm"]) -> "GPT":
+        """A new model with random weights; for masked modelling [MASK] is one more token."""
+        from .gpt import GPT
+
+        causal = task == "ntp"
+        return GPT(self, vocabulary=tokens if causal else tokens + 1, causal=causal)
+
 
 @dataclass(frozen=True, kw_only=True)
 class HMMConfig:
-    """The paper has two states a token, and learns to predict a token from the one before."""
+    """The shape of an HMM. The paper's has two states per token and predicts from one token."""
 
     states: int = 512  # H
     context: int = 1024  # tokens of a window in training; it reads any number
     conditioned: Literal["token", "sequence"] = "token"  # what the loss predicts a token from
+
+    kind = "HMM"
+    sizes = ("states",)
+    tasks = ("ntp",)
+    optimizers = ("adamw",)
+
+    @property
+    def description(self) -> str:
+        return f"HMM of {self.states} states, given the {self.conditioned}"
+
+    def matrix_weights(self, tokens: int) -> int:
+        """Number of weights in the matrices, with a tokenizer of this size."""
+        return self.states * (self.states + tokens)
+
+    def build(self, tokens: int, task: Literal["ntp", "mlm"]) -> "HMM":
+        """A new model with random weights."""
+        from .hmm import HMM
+
+        return HMM(self, vocabulary=tokens)

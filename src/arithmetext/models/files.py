@@ -17,12 +17,13 @@ from ..tokens import load as load_tokenizer
 from .gpt import GPT
 from .hmm import HMM, HMMConfig
 from .hugging_face import ARCHITECTURES, load_pretrained, read_config, read_tensors, save_pretrained
+from .language import TrainableModel
 from .unfilled import unfilled
 
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
 
 
-def save(model: GPT | HMM, tokenizer: Tokenizer, folder: Path) -> None:
+def save(model: TrainableModel, tokenizer: Tokenizer, folder: Path) -> None:
     """Write what `load` reads; the config comes last."""
     if isinstance(model, GPT):
         save_pretrained(model, tokenizer, folder)
@@ -37,7 +38,7 @@ def save(model: GPT | HMM, tokenizer: Tokenizer, folder: Path) -> None:
     write_whole(folder / CONFIG, json.dumps(config, indent=1) + "\n")
 
 
-def load(folder: Path) -> tuple[GPT | HMM, Tokenizer]:
+def load(folder: Path) -> tuple[TrainableModel, Tokenizer]:
     """Read what `save` has written."""
     path, kinds = folder / CONFIG, ["hmm", *ARCHITECTURES]
     kind = read_config(path).get("model_type") if path.exists() else None
@@ -45,15 +46,14 @@ def load(folder: Path) -> tuple[GPT | HMM, Tokenizer]:
         raise InputError(
             f'{folder} holds no model: the "model_type" {" or ".join(kinds)} is not there'
         )
-    model = _load_hmm(folder) if kind == "hmm" else load_pretrained(folder)
+    model: TrainableModel = _load_hmm(folder) if kind == "hmm" else load_pretrained(folder)
     tokenizer = load_tokenizer(folder / TOKENIZER)
     _check_sizes(model, tokenizer, folder)
     return model, tokenizer
 
 
-def _check_sizes(model: GPT | HMM, tokenizer: Tokenizer, folder: Path) -> None:
-    masked = isinstance(model, GPT) and not model.causal
-    if model.vocabulary != tokenizer.size + masked:
+def _check_sizes(model: TrainableModel, tokenizer: Tokenizer, folder: Path) -> None:
+    if model.vocabulary != tokenizer.size + (not model.causal):  # [MASK] is one more
         raise InputError(
             f"{folder}: a model of {model.vocabulary} tokens does not go with a tokenizer of"
             f" {tokenizer.size}"

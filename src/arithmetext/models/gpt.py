@@ -29,6 +29,7 @@ from torch import Tensor, nn
 from ..errors import InputError
 from .config import HEAD as HEAD
 from .config import GPTConfig as GPTConfig
+from .language import Prompts, TrainableModel
 
 if TYPE_CHECKING:
     from .window import Kept, Past, Window
@@ -97,8 +98,11 @@ class Block(nn.Module):
         return after
 
 
-class GPT(nn.Module):
+class GPT(TrainableModel):
     """`vocabulary` counts the ids it reads and predicts: D, and one more with [MASK]."""
+
+    config: GPTConfig
+    windowed = True
 
     def __init__(self, config: GPTConfig, *, vocabulary: int, causal: bool) -> None:
         super().__init__()
@@ -144,25 +148,47 @@ class GPT(nn.Module):
             x, weight = x.float(), weight.float()
         return F.linear(x, weight)
 
-    def read(self, prompts: Tensor, *, forget: int = 1) -> "Window":
-        """Read prompts of any length; of these it sees the last `context` tokens.
+    def read(self, prompts: Prompts, *, stride: int = 1) -> "Window":
+        """Read prompts of any length; the model sees their last `context` tokens.
 
-        See `Window` for what it forgets to go on when these are full.
+        `Window` says what `stride` means.
         """
         from .window import Window
 
-        return Window(self, prompts.to(self.tokens.weight.device), forget)
+        return Window(self, prompts.ids.to(self.device), stride)
 
-    def operations(self, length: int) -> int:
-        """Floating-point operations to train on one token, counted as 6N + 12·layers·d·L."""
-        size = sum(p.numel() for p in self.parameters())
-        return 6 * size + 12 * self.config.layers * self.config.width * length
+    def loss(self, inputs: Tensor, targets: Tensor, chosen: Tensor | None = None) -> Tensor:
+        logits = self(inputs, chosen)
+        return F.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
 
+    def training_logits(self, inputs: Tensor, chosen: Tensor | None = None) -> Tensor:
+        logits: Tensor = self(inputs, chosen)
+        return logits
 
-def evaluating(model: GPT, device: torch.device) -> GPT:
-    """The model on a device, ready to be used: in bfloat16 on cards that have it."""
-    half = device.type == "cuda" and torch.cuda.is_bf16_supported(False)
-    return model.to(device, torch.bfloat16 if half else torch.float32).eval()
+    def predict_masked(self, ids: Tensor, positions: Tensor) -> Tensor:
+        if self.causal:
+            return super().predict_masked(ids, positions)  # refuses
+        logits: Tensor = self(ids.to(self.device), positions.to(self.device))
+        return logits
+
+    @torch.no_grad()
+    def attention(self, ids: Tensor) -> Tensor:
+        """One window at a time: the weights of a large model fill a gigabyte."""
+        with watching(self, "blocks.*.attention.pattern") as seen:
+            self(ids[None].to(self.device))
+        return torch.stack([pattern[0].float() for pattern in seen.values()])
+
+    def flops_per_token(self, length: int) -> int:
+        """Counted as 6N + 12·layers·d·L."""
+        return 6 * self.parameter_count + 12 * self.config.layers * self.config.width * length
+
+    @property
+    def description(self) -> str:
+        return (
+            f"GPT-2, {self.config.layers} layers of {self.config.heads} heads,"
+            f" {self.config.positions} positions, {self.parameter_count / 1e6:.3g} M parameters,"
+            f" predicts {'next' if self.causal else 'masked'} tokens"
+        )
 
 
 def gelu(x: Tensor) -> Tensor:

@@ -23,6 +23,7 @@ from torch.autograd.function import once_differentiable
 
 from ..errors import InputError
 from .config import HMMConfig as HMMConfig
+from .language import Prompts, TrainableModel
 
 # States can be left out of account below 1e-38, the least that float32 holds. What is lost with one
 # is its share times what it may be worth later, 1 / LEAST, against another that has LEAST: 1e-8.
@@ -50,8 +51,12 @@ class Probabilities(NamedTuple):
         return (states @ self.transition @ self.likelihood.mT).log() + self.best
 
 
-class HMM(nn.Module):
+class HMM(TrainableModel):
     """`vocabulary` is D, the number of tokens."""
+
+    config: HMMConfig
+    compiles = False  # the steps from token to token would be compiled one by one
+    precision = "float32"  # in fewer bits, what adds up over a window would not be probabilities
 
     def __init__(self, config: HMMConfig, *, vocabulary: int) -> None:
         super().__init__()
@@ -73,8 +78,8 @@ class HMM(nn.Module):
         whole: Tensor = LogLikelihood.apply(*self.logarithms(), ids)  # type: ignore[no-untyped-call]
         return whole
 
-    def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        """Nats a token, of targets that follow the inputs."""
+    def loss(self, inputs: Tensor, targets: Tensor, chosen: Tensor | None = None) -> Tensor:
+        """Nats per token, of targets that follow the inputs."""
         if self.config.conditioned == "token":
             table = self.table().flatten()
             pairs = (inputs * self.vocabulary + targets).flatten()
@@ -91,26 +96,34 @@ class HMM(nn.Module):
         return p.predict(p.start(torch.arange(self.vocabulary, device=self.initial.device)))
 
     @torch.no_grad()
-    def forward(self, ids: Tensor, chosen: Tensor | None = None) -> Tensor:
-        """Log-probabilities of the next token at every position, or at the `chosen` ones.
+    def forward(self, ids: Tensor) -> Tensor:
+        """Log-probabilities of each next token given all tokens before it, [B, L, D].
 
-        All tokens before it are taken into account. To train there is `loss`.
+        `loss` is the function to train with: nothing here has a gradient.
         """
         p = probabilities(*self.logarithms())
-        states = filtered(p, ids)[0].transpose(0, 1)
-        if chosen is not None:
-            states = states.gather(1, chosen[..., None].expand(-1, -1, states.shape[-1]))
-        return p.predict(states)
+        return p.predict(filtered(p, ids)[0].transpose(0, 1))
 
     @torch.no_grad()
-    def as_trained(self, ids: Tensor) -> Tensor:
-        """The same, of each token taken into account what the loss does."""
-        return self.table()[ids] if self.config.conditioned == "token" else self(ids)
+    def training_logits(self, inputs: Tensor, chosen: Tensor | None = None) -> Tensor:
+        """Given one token or all before it, as the loss has it.
+
+        What the model makes of whole windows can get worse while it learns to predict from one
+        token.
+        """
+        if self.config.conditioned == "token":
+            return self.table()[inputs]
+        logits: Tensor = self(inputs)
+        return logits
 
     @torch.no_grad()
-    def read(self, prompts: Tensor) -> "Filter":
-        """Read prompts of any length, all of them, however the model was trained."""
-        return Filter(probabilities(*self.logarithms()), prompts.to(self.initial.device))
+    def read(self, prompts: Prompts, *, stride: int = 1) -> "Filter":
+        """Read prompts of any length, all of their tokens, however the model was trained."""
+        return Filter(probabilities(*self.logarithms()), prompts.ids.to(self.device))
+
+    @property
+    def description(self) -> str:
+        return f"hidden Markov model, {self.config.states} states"
 
 
 class Filter:

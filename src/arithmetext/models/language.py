@@ -1,27 +1,146 @@
-"""What every model of the text offers, so that generation and metrics are shared.
+"""The interface of every model of the text: generation and metrics use nothing else.
 
-A model reads prompts; the `Reading` it returns says what may come next and reads on, token by
-token. What is remembered in between (a window, a filtered state, a place in the text) is the
-model's own affair. GPT and HMM are made of torch; n-grams, the oracle and the locator are not, but
-answer with tensors too.
+`read(prompts)` returns a `Reading`, which gives the probabilities of the next token and reads on,
+token by token. What it remembers (a KV cache, a filtered state, a place in the text) is the model's
+own business. Whatever else a caller may need to know about a model is an attribute here, so no
+caller tests which kind of model it has.
 """
 
-from typing import Protocol
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Literal, Protocol, Self
 
-from torch import Tensor
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ..errors import InputError
+from .config import GPTConfig, HMMConfig
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """Prompts of equal length, and where in the text they stand.
+
+    Only the oracle uses the integers; every other model ignores them.
+    """
+
+    ids: Tensor  # [prompts, tokens]
+    integers: NDArray[np.int64] | None = None  # [prompts]: whose word ends first after the prompt
+
+    def __len__(self) -> int:
+        return len(self.ids)
 
 
 class Reading(Protocol):
     """Prompts that have been read up to some token."""
 
     def log_probabilities(self) -> Tensor:
-        """Of every token to come next, [prompts, vocabulary], in nats; on the CPU or a card."""
+        """Natural logarithms for the next token, [prompts, vocabulary]; on any device."""
 
     def append(self, tokens: Tensor) -> None:
         """Read one more token of each prompt, [prompts]."""
 
 
-class LanguageModel(Protocol):
-    """Anything that reads prompts of equal length, [prompts, tokens]."""
+class LanguageModel(ABC):
+    """A model of the text, trained or not."""
 
-    def read(self, prompts: Tensor) -> Reading: ...
+    vocabulary: int  # number of token ids that it predicts
+    causal = True  # predicts the next token; otherwise it predicts masked tokens
+    windowed = False  # sees only the last tokens of what it reads, so that `stride` matters
+    deterministic = False  # is certain of the next token, so that a temperature changes nothing
+    can_score = True  # gives likelihoods of any sequence, whether or not it is in the text
+    at: int | None = None  # the one integer from which on it can be used; None: anywhere
+
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """The kind of model and its size, in words."""
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device("cpu")
+
+    @property
+    def parameter_count(self) -> int:
+        """Number of trained parameters."""
+        return 0
+
+    @abstractmethod
+    def read(self, prompts: Prompts, *, stride: int = 1) -> Reading:
+        """Read prompts of any length.
+
+        A windowed model drops the oldest `stride` tokens whenever its window is full.
+        """
+
+    def predict_next(self, ids: Tensor) -> Tensor:
+        """Logits of the token after each token.
+
+        ids: [sequences, tokens]; result: [sequences, tokens, vocabulary].
+        """
+        reading = self.read(Prompts(ids[:, :1]))
+        logs = [reading.log_probabilities()]
+        for tokens in ids.T[1:]:
+            reading.append(tokens)
+            logs.append(reading.log_probabilities())
+        return torch.stack(logs, 1)
+
+    def predict_masked(self, ids: Tensor, positions: Tensor) -> Tensor:
+        """Logits of the tokens at masked positions.
+
+        ids: [windows, tokens]; positions: [windows, masked]; result: [windows, masked, vocabulary].
+        """
+        raise InputError("a model of next tokens does not predict masked ones")
+
+    def attention(self, ids: Tensor) -> Tensor:
+        """Attention weights while the model reads one window.
+
+        ids: [tokens]; result: [layers, heads, tokens, tokens].
+        """
+        raise InputError(f"{self.description}: this model has no attention")
+
+
+class TrainableModel(nn.Module, LanguageModel):
+    """A model that `training` can train. Its forward pass computes logits."""
+
+    config: GPTConfig | HMMConfig
+    compiles = True  # `torch.compile` makes training on a GPU faster
+    precision: Literal["bfloat16", "float32"] = "bfloat16"  # the lowest that it trains and runs in
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
+
+    @property
+    def parameter_count(self) -> int:
+        return sum(p.numel() for p in self.parameters())
+
+    def predict_next(self, ids: Tensor) -> Tensor:
+        logits: Tensor = self(ids.to(self.device))
+        return logits
+
+    @abstractmethod
+    def loss(self, inputs: Tensor, targets: Tensor, chosen: Tensor | None = None) -> Tensor:
+        """Mean loss in nats per target token.
+
+        inputs: [windows, tokens]; targets: [windows, targets]; chosen: [windows, targets], the
+        positions of the targets, or None if each input has one.
+        """
+
+    @abstractmethod
+    def training_logits(self, inputs: Tensor, chosen: Tensor | None = None) -> Tensor:
+        """Logits computed the way the training loss computes them, [windows, targets, vocabulary].
+
+        Validation uses them, so that the lowest validation loss marks the best training.
+        """
+
+    def flops_per_token(self, length: int) -> int | None:
+        """Floating-point operations to train on one token of a window; None if not counted."""
+        return None
+
+    def for_inference(self, device: torch.device) -> Self:
+        """The model on a device, ready for use: in bfloat16 if both device and model allow it."""
+        half = device.type == "cuda" and torch.cuda.is_bf16_supported(False)
+        half &= self.precision == "bfloat16"
+        return self.to(device, torch.bfloat16 if half else torch.float32).eval()

@@ -10,10 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..integers import short
 from ..search.locate import locate
 from ..text.sieve import words
 from ..tokens import Tokenizer
 from ..tokens.spelling import Ids, spell
+from .language import LanguageModel, Prompts
 
 FARTHEST = 10**16  # beyond the paper's last block, which begins at 10^15
 AHEAD = 1 << 10  # words that are looked up at once
@@ -22,15 +24,23 @@ AHEAD = 1 << 10  # words that are looked up at once
 MARGIN = 32
 
 
-class Locator:
+class Locator(LanguageModel):
     """A language model over any tokens."""
+
+    deterministic = True
+    can_score = False  # it knows where a sequence stands, or nothing
 
     def __init__(self, tokenizer: Tokenizer, *, below: int = FARTHEST) -> None:
         self.tokenizer, self.below = tokenizer, below
+        self.vocabulary = tokenizer.size
 
-    def read(self, prompts: Tensor) -> "LocatedReading":
-        """Locate prompts, [prompts, tokens]."""
-        return LocatedReading(self.tokenizer, [self._after(ids) for ids in prompts.cpu().numpy()])
+    @property
+    def description(self) -> str:
+        return f"locator, finds where a prompt stands below {short(self.below)} and reads on"
+
+    def read(self, prompts: Prompts, *, stride: int = 1) -> "LocatedReading":
+        rows = prompts.ids.cpu().numpy()
+        return LocatedReading(self.tokenizer, [self._after(ids) for ids in rows])
 
     def _after(self, ids: Ids) -> "_Continuation | None":
         """What comes after a prompt, if it can be told."""

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from ..compiled import kernel
 from ..counting.histograms import Counts, ranks_of
@@ -32,6 +31,7 @@ from ..text.sieve import MAX, Words, passing_words
 from ..text.splits import Range, splits
 from ..text.windows import random_windows
 from ..tokens import WordTokens
+from .language import LanguageModel, Prompts
 from .spelled import FIRST, SPACE, Probabilities, WordReading
 
 LARGEST_ORDER = 8
@@ -57,7 +57,7 @@ class Score:
     accuracy: float
 
 
-class NGram:
+class NGram(LanguageModel):
     """A language model over word tokens that looks back at order - 1 words."""
 
     def __init__(
@@ -74,6 +74,7 @@ class NGram:
         if len(tokens.words) >= _NOTHING:
             raise InputError(f"n-grams tell at most {_NOTHING - 1} words apart: use fewer tokens")
         self.order, self.tokens, self.ranks = order, tokens, ranks_of(tokens.words)
+        self.vocabulary = tokens.size
         grams, others = self._count(counted)
         self._keys = np.concatenate([keys for keys, _ in grams])
         self._counts = np.concatenate([counts for _, counts in grams])
@@ -175,11 +176,15 @@ class NGram:
             right += int(np.count_nonzero(guesses[p.argmax(1)] == words[a:b]))
         return Score(float(nats) / len(words), right / len(words))
 
-    def read(self, prompts: Tensor) -> WordReading:
-        """Read prompts of word tokens, [prompts, tokens]; they may end inside a word."""
+    @property
+    def description(self) -> str:
+        return f"{self.order}-grams of words"
+
+    def read(self, prompts: Prompts, *, stride: int = 1) -> WordReading:
+        """Read prompts of word tokens; they may end inside a word."""
         places = _Places(self, len(prompts))
         reading = WordReading(self.tokens, places)
-        for i, row in enumerate(prompts.cpu().numpy().astype(np.int64)):
+        for i, row in enumerate(prompts.ids.cpu().numpy().astype(np.int64)):
             ends = np.flatnonzero((row == SPACE) | (row >= FIRST))
             last = row[ends[-LARGEST_ORDER:]]
             for rank in np.where(last >= FIRST, last - FIRST + 1, _OTHER).tolist():

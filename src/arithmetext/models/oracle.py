@@ -4,24 +4,29 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from ..counting.histograms import ranks_of
 from ..errors import InputError
 from ..search.residues import Rests, count_rests, smooth_parts
 from ..text.sieve import Words, check_range
 from ..tokens import WordTokens
+from ..tokens.spelling import letters
+from .language import LanguageModel, Prompts
 from .spelled import Probabilities, WordReading
 
 ROOM = 1 << 20  # integers to answer for: the paper's far windows are of 10^6
 COUNT = 1 << 22  # integers after them to estimate from
 
 
-class Oracle:
+class Oracle(LanguageModel):
     """Knows the residues of at ≤ n < at + ROOM modulo all powers of the primes up to a bound."""
+
+    at: int
+    can_score = False  # it must be told where a sequence stands
 
     def __init__(self, rests: Rests, at: int, tokens: WordTokens) -> None:
         self.rests, self.at, self.tokens = rests, at, tokens
+        self.vocabulary = tokens.size
         self.ranks = ranks_of(tokens.words)
         # What is known of different integers is often the same.
         self._rests_of = lru_cache(1 << 10)(self._find_rests)
@@ -76,9 +81,18 @@ class Oracle:
         sums = np.bincount(self.ranks[words], probabilities, minlength=1 + len(self.tokens.words))
         return sums.astype(np.float64)
 
-    def read(self, integers: Tensor) -> WordReading:
-        """Stand before the words of these integers, one for each prompt."""
-        return WordReading(self.tokens, _Places(self, integers.cpu().numpy().astype(np.uint64)))
+    def read(self, prompts: Prompts, *, stride: int = 1) -> WordReading:
+        """Take the integers of the prompts, and the letters of a word that a prompt ends inside."""
+        if prompts.integers is None:
+            raise InputError("the oracle needs the integers at which prompts stand")
+        reading = WordReading(self.tokens, _Places(self, prompts.integers.astype(np.uint64)))
+        for i, row in enumerate(prompts.ids.cpu().numpy()):
+            reading.spell(i, letters(self.tokens.decode(row, inside=True).tail).tolist())
+        return reading
+
+    @property
+    def description(self) -> str:
+        return f"oracle, told n modulo the primes up to {self.rests.bound}"
 
 
 class _Places:

@@ -51,20 +51,20 @@ class Window:
     """Prompts that have been read: the last tokens, as many as the model can see.
 
     While there is room for more, keys and values are kept, and one more token costs little. When
-    the window is full, the oldest tokens have to go; every other one moves to another place, and
-    the window is read anew. To `forget` one token at a time is exact: each prediction sees all that
-    it can, and costs a reading of the window. To forget many makes room for as many cheap ones, and
-    predictions that see less.
+    the window is full, the oldest `stride` tokens are dropped. All others then move to other
+    positions, so the window is read anew. A stride of 1 is exact: each prediction sees the whole
+    context, and costs a reading of the window. With a larger stride only every `stride`-th token
+    costs that much, and predictions see less.
     """
 
-    def __init__(self, model: GPT, prompts: Tensor, forget: int) -> None:
+    def __init__(self, model: GPT, prompts: Tensor, stride: int) -> None:
         if not model.causal:
             raise InputError("a model of masked text does not say what comes next")
         if prompts.shape[1] < 1:
             raise InputError("a prompt needs a token at least")
-        if not 1 <= forget <= model.config.context:
-            raise InputError(f"of {model.config.context} tokens it cannot forget {forget}")
-        self.model, self.forget = model, forget
+        if not 1 <= stride <= model.config.context:
+            raise InputError(f"the stride must be from 1 to {model.config.context}, not {stride}")
+        self.model, self.stride = model, stride
         self.ids = prompts[:, -model.config.context :]
         self._past: Past | None = None
         self._read_one: Callable[[Tensor], Tensor] | None = None
@@ -87,7 +87,7 @@ class Window:
     def _read_all(self) -> Tensor:
         length = self.ids.shape[1]
         # Of a full window that the next token makes be read anew, nothing need be kept.
-        keep = length < self.model.config.context or self.forget > 1
+        keep = length < self.model.config.context or self.stride > 1
         if keep and self._past is None:
             self._past = Past(self.model, len(self.ids))
             # Not a method of this: a window that refers to itself would keep its room, and a card
@@ -101,7 +101,7 @@ class Window:
 
     def append(self, tokens: Tensor) -> None:
         if self.ids.shape[1] == self.model.config.context:
-            self.ids, self._known = self.ids[:, self.forget :], 0
+            self.ids, self._known = self.ids[:, self.stride :], 0
         self.ids = torch.cat([self.ids, tokens.to(self.ids.device)[:, None]], 1)
         self._logs = None
 

@@ -11,7 +11,7 @@ import torch
 
 from ..evaluation.codec import from_json, to_json
 from ..evaluation.generation import Continuations, continued
-from ..evaluation.prompts import Prompts, draw
+from ..evaluation.prompts import TextPrompts, draw
 from ..evaluation.subjects import Subject, subject
 from ..evaluation.without_attention import least_loss
 from ..text.splits import unseen
@@ -84,10 +84,10 @@ class TrainedModel:
     def parameters(self) -> int:
         """The number of trainable parameters."""
         with torch.device("meta"):
-            return sum(weights.numel() for weights in make_model(self.config).parameters())
+            return make_model(self.config).parameter_count
 
-    def prompts(self, at: int, how: Generation) -> Prompts:
-        """Prompts from text near `at` that the model was not trained on."""
+    def prompts(self, at: int, how: Generation) -> TextPrompts:
+        """TextPrompts from text near `at` that the model was not trained on."""
         model = self.load()
         return draw(
             model.tokenizer,
@@ -98,8 +98,8 @@ class TrainedModel:
             seed=how.seed,
         )
 
-    def continuations(self, at: int, how: Generation) -> tuple[Prompts, Continuations]:
-        """Prompts near `at` and their likeliest continuations (β = ∞)."""
+    def continuations(self, at: int, how: Generation) -> tuple[TextPrompts, Continuations]:
+        """TextPrompts near `at` and their likeliest continuations (β = ∞)."""
         return _continuations(self, at, how)
 
 
@@ -110,9 +110,9 @@ def _load(model: TrainedModel) -> Subject:
 
 
 @lru_cache(None)
-def _continuations(model: TrainedModel, at: int, how: Generation) -> tuple[Prompts, Continuations]:
+def _continuations(model: TrainedModel, at: int, how: Generation) -> tuple[TextPrompts, Continuations]:
     prompts = model.prompts(at, how)
-    return prompts, continued(model.load().model, prompts, how.tokens, forget=how.stride)
+    return prompts, continued(model.load().model, prompts, how.tokens, stride=how.stride)
 
 
 def ntp(scale: str) -> TrainedModel:
@@ -242,13 +242,13 @@ def model(model: TrainedModel) -> Subject:
     return model.load()
 
 
-def prompts(model: TrainedModel, at: int, how: dict[str, Any]) -> Prompts:
+def prompts(model: TrainedModel, at: int, how: dict[str, Any]) -> TextPrompts:
     return model.prompts(at, _how(how))
 
 
 def continuations(
     model: TrainedModel, at: int, how: dict[str, Any]
-) -> tuple[Prompts, Continuations]:
+) -> tuple[TextPrompts, Continuations]:
     return model.continuations(at, _how(how))
 
 

@@ -85,9 +85,8 @@ class Config:
 
     def checked(self) -> "Config":
         """Refuse what cannot be trained."""
-        gpt = isinstance(self.model, GPTConfig)
-        sizes = ["layers", "heads"] if gpt else ["states"]
-        at_least_one = {f"model.{name}": getattr(self.model, name) for name in sizes} | {
+        model = self.model
+        at_least_one = {f"model.{name}": getattr(model, name) for name in model.sizes} | {
             "training.steps": self.training.steps,
             "training.interval": self.training.interval,
             "training.patience": self.training.patience,
@@ -118,8 +117,11 @@ class Config:
         if self.n >= MAX:
             raise InputError(f"n = {self.n} is beyond 2^63, the end of what the sieve can reach")
         splits(self.n)
-        if not gpt and (self.task, self.training.optimizer) != ("ntp", "adamw"):
-            raise InputError("an HMM takes no task but ntp and no training.optimizer but adamw")
+        if self.task not in model.tasks or self.training.optimizer not in model.optimizers:
+            raise InputError(
+                f"{model.kind} models take only task={'|'.join(model.tasks)}"
+                f" and training.optimizer={'|'.join(model.optimizers)}"
+            )
         return self
 
     def save(self, path: Path) -> None:

@@ -27,8 +27,7 @@ from torch.nn.parallel import DistributedDataParallel
 from ..errors import InputError
 from ..files import write_whole
 from ..models import files
-from ..models.gpt import GPT
-from ..models.hmm import HMM, HMMConfig
+from ..models.language import TrainableModel
 from ..tokens import Tokenizer, load
 from . import checkpoints
 from .checkpoints import State
@@ -159,12 +158,8 @@ def _check_state(state: State, config: Config, folder: Path) -> None:
 
 def _check_memory(config: Config, here: World) -> None:
     """Refuse a model that cannot fit into the device's memory, before it is made layer by layer."""
-    model, tokens = config.model, config.tokens.size
-    if isinstance(model, HMMConfig):
-        parameters = model.states * (model.states + tokens)
-    else:
-        parameters = model.width * (12 * model.layers * model.width + tokens)
-    needed = 12 * parameters  # bytes: weights, gradients and momenta in float32
+    # Bytes: weights, gradients and momenta in float32.
+    needed = 12 * config.model.matrix_weights(config.tokens.size)
     if needed > here.memory:
         raise InputError(
             f"too little memory: the {here.memory / 1e9:.3g} GB of this device cannot hold the"
@@ -220,9 +215,8 @@ class Run:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
             self.model = make_model(config).to(here.device)
-        # Rounded to fewer bits, what is added up over a window would not be probabilities.
-        self.half = here.bf16 and isinstance(self.model, GPT)
-        if isinstance(self.model, HMM):
+        self.half = here.bf16 and self.model.precision == "bfloat16"
+        if self.model.precision == "float32":
             torch.set_float32_matmul_precision("highest")
         self.optimizers = make_optimizers(self.model, config.training)
         self.loss: Callable[..., Tensor] = Loss(self.model)
@@ -235,21 +229,18 @@ class Run:
 
     @property
     def compiles(self) -> bool:
-        """On cards it is worth its half minute; a CPU may have no compiler.
-
-        Not so an HMM, whose steps from token to token would be compiled one by one.
-        """
-        return self.here.device.type == "cuda" and isinstance(self.model, GPT)
+        """On cards it is worth its half minute; a CPU may have no compiler."""
+        return self.here.device.type == "cuda" and self.model.compiles
 
     def precision(self) -> AbstractContextManager[Any]:
         return self.here.precision() if self.half else nullcontext()
 
     def mfu(self, rate: float) -> float | None:
         """The share of the operations promised in bfloat16 that this many tokens a second take."""
-        if self.here.peak is None or not isinstance(self.model, GPT):
+        flops = self.model.flops_per_token(self.config.model.context)
+        if self.here.peak is None or flops is None:
             return None
-        operations = self.model.operations(self.config.model.context)
-        return rate * operations / (self.here.peak * self.here.size)
+        return rate * flops / (self.here.peak * self.here.size)
 
     def warm_up(self) -> None:
         """Compile, on a batch of nothing."""
@@ -309,7 +300,7 @@ class Run:
         for batch in batches:
             inputs, targets, chosen, words = batch.to(self.here.device)
             with self.precision(), fast_attention(self.here):
-                logits = predicted(self.model, inputs, chosen).float().flatten(0, 1)
+                logits = self.model.training_logits(inputs, chosen).float().flatten(0, 1)
             nats = F.cross_entropy(logits, targets.flatten(), reduction="sum")
             hits = (logits.argmax(-1) == targets.flatten()).sum()
             sums += torch.stack([nats, hits, *sums.new_tensor([targets.numel(), words])])
@@ -321,36 +312,20 @@ class Run:
         }
 
 
-def make_model(config: Config) -> GPT | HMM:
-    """A new one, from torch's random numbers."""
-    size = config.tokens.size
-    if isinstance(config.model, HMMConfig):
-        return HMM(config.model, vocabulary=size)
-    causal = config.task == "ntp"
-    return GPT(config.model, vocabulary=size if causal else size + 1, causal=causal)
-
-
-def predicted(model: GPT | HMM, inputs: Tensor, chosen: Tensor | None) -> Tensor:
-    """Logits from what the loss is taken of, so that the lowest loss is that of the best training.
-
-    What an HMM makes of whole windows can get worse while it learns to predict from one token.
-    """
-    logits: Tensor = model.as_trained(inputs) if isinstance(model, HMM) else model(inputs, chosen)
-    return logits
+def make_model(config: Config) -> TrainableModel:
+    """A new model, its weights drawn from torch's random numbers."""
+    return config.model.build(config.tokens.size, config.task)
 
 
 class Loss(nn.Module):
-    """Nats a token."""
+    """The loss of a model as a module of its own, which DistributedDataParallel asks for."""
 
-    def __init__(self, model: GPT | HMM) -> None:
+    def __init__(self, model: TrainableModel) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, inputs: Tensor, targets: Tensor, chosen: Tensor | None) -> Tensor:
-        if isinstance(self.model, HMM):
-            return self.model.loss(inputs, targets)
-        logits = self.model(inputs, chosen)
-        return F.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
+        return self.model.loss(inputs, targets, chosen)
 
 
 # The attention kernels in the order they are tried. cuDNN's is the fastest on Hopper cards; it and
@@ -372,8 +347,7 @@ def fast_attention(here: World) -> AbstractContextManager[Any]:
 
 
 def _title(config: Config) -> str:
-    kind = "HMM" if isinstance(config.model, HMMConfig) else "GPT"
-    return f"{kind}, {config.task}, D = {config.tokens.size}"
+    return f"{config.model.kind}, {config.task}, D = {config.tokens.size}"
 
 
 def _train(run: Run, share: Share, state: State, folder: Path, *, tensorboard: bool) -> None:
@@ -448,7 +422,7 @@ def _judge(state: State, verdict: dict[str, Any], training: TrainingConfig) -> N
     state.finished = state.step == training.steps or state.intervals_since >= training.patience
 
 
-def _best_model(run: Run, state: State, folder: Path) -> GPT | HMM:
+def _best_model(run: Run, state: State, folder: Path) -> TrainableModel:
     """The model with the lowest validation loss; refused if its checkpoint is lost."""
     if state.best_step == state.step:
         return run.model

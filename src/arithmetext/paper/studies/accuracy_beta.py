@@ -56,7 +56,7 @@ def run(settings: dict[str, Any]) -> dict[str, Any]:
                             settings["generated"],
                             beta=float(beta),
                             seed=how["seed"],
-                            forget=how["forget"],
+                            stride=how["forget"],
                         )
                     )
                 ),

@@ -15,7 +15,6 @@ from ...evaluation.evaluate import BETAS, MASKED
 from ...evaluation.masking import masked_accuracy
 from ...evaluation.prompts import draw
 from ...integers import format_integer
-from ...models.gpt import GPT
 from ...text.splits import unseen
 from ...training.config import PREDICTED_SHARE
 from ..runs import FAR, NEAR, mlm, model, training
@@ -45,7 +44,6 @@ def settings(scale: str) -> dict[str, Any]:
 
 def run(settings: dict[str, Any]) -> dict[str, Any]:
     it = model(settings["model"])
-    assert isinstance(it.model, GPT)
     tables = {}
     for at in settings["scales"]:
         window = unseen(at, it.trained)

@@ -12,11 +12,10 @@ from matplotlib.patches import FancyBboxPatch, PathPatch
 from matplotlib.path import Path
 
 from ...drawing import lay_out
-from ...evaluation.attention import Values, by_distance, patterns
+from ...evaluation.attention import Values, by_distance
 from ...evaluation.codec import to_json
 from ...evaluation.prompts import draw
 from ...integers import format_integer
-from ...models.gpt import GPT
 from ...text.sieve import words
 from ...text.splits import unseen
 from ...tokens import BPE
@@ -54,7 +53,6 @@ def settings(scale: str) -> dict[str, Any]:
 
 def run(settings: dict[str, Any]) -> dict[str, Any]:
     it = model(settings["model"])
-    assert isinstance(it.model, GPT)
     first, last = settings["integers"]
     # Without the space after the last word, as the paper shows it.
     ids = it.tokenizer.encode_text(spell(words(first, last + 1)).rstrip()).astype(np.int64)
@@ -70,7 +68,7 @@ def run(settings: dict[str, Any]) -> dict[str, Any]:
     return {
         "integers": settings["integers"],
         "tokens": [it.tokenizer.vocabulary[token] for token in ids],
-        "attention": patterns(it.model, torch.from_numpy(ids))[:, :, -1].mean(1).tolist(),
+        "attention": it.model.attention(torch.from_numpy(ids))[:, :, -1].mean(1).tolist(),
         "vocabulary": it.tokenizer.vocabulary,
         "at": settings["at"],
         "windows": settings["windows"],
