@@ -16,16 +16,6 @@ Floats = NDArray[np.float64]
 CACHED = 1 << 17  # numbers that stay in the second-level cache from one operation to the next
 
 
-def js_divergence(p: Mapping[int, int], q: Mapping[int, int]) -> float:
-    """The Jensen–Shannon divergence of two histograms, from 0 to 1 bit.
-
-    >>> js_divergence({2: 5}, {12: 7})
-    1.0
-    """
-    words = sorted(p.keys() | q.keys())
-    return float(js_matrix([[h.get(word, 0) for word in words] for h in (p, q)])[0, 1])
-
-
 def js_matrix(counts: ArrayLike) -> Floats:
     """The Jensen–Shannon divergence in bits between every two rows of a matrix of counts.
 

@@ -30,14 +30,6 @@ _U = np.uint64
 
 
 @dataclass(frozen=True)
-class Blocks:
-    """Every block of k consecutive words that occurs, one in each row, the most frequent first."""
-
-    words: Words
-    counts: Counts
-
-
-@dataclass(frozen=True)
 class BlockEntropy:
     """The entropy of blocks of k words, in bits, as counted; add the correction for the estimate.
 
@@ -51,21 +43,6 @@ class BlockEntropy:
     entropy: float
     conditional: float
     correction: float
-
-
-def block_counts(
-    lo: int, hi: int, k: int, *, threads: int | None = None, cluster: str | None = None
-) -> Blocks:
-    """How often each block of k consecutive words occurs within lo ≤ n < hi.
-
-    A block is counted at every place where it begins: there are hi − lo − k + 1. Memory is needed
-    for the distinct ones only, about 100 bytes each.
-    """
-    words = _vocabulary(lo, hi, k, threads, cluster)
-    keys, counts = _count_blocks(words, lo, hi, k, threads, cluster).items()
-    order = np.lexsort((keys, -counts))
-    ranks = _digits(keys[order], k, len(words))[:, ::-1].astype(np.int64)
-    return Blocks(words[ranks - 1], counts[order])
 
 
 def block_entropies(
