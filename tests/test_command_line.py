@@ -123,7 +123,7 @@ def test_a_tower_is_named_by_its_formula(nt) -> None:
 def test_bad_input_is_one_line_and_exit_code_2(
     refused, monkeypatch, arguments: str, complaint: str
 ) -> None:
-    monkeypatch.setattr("arithmetext.text.ranges._PATIENCE", 0.5)  # nobody listens there
+    monkeypatch.setattr("arithmetext.text.ranges._TIMEOUT", 0.5)  # nobody listens there
     assert complaint in refused(*arguments.split())
 
 

@@ -53,9 +53,9 @@ def test_a_constant_of_another_module_is_never_stale(tmp_path: Path) -> None:
     text = tmp_path / "arithmetext" / "text"
     (text / "probe.py").write_text(
         "from ..compiled import kernel\n"
-        "from .kernels import LEAST\n"
+        "from .kernels import SIEVE_FROM\n"
         "@kernel\n"
-        "def least(): return LEAST\n"
+        "def least(): return SIEVE_FROM\n"
     )
 
     def least() -> int:
@@ -66,7 +66,7 @@ def test_a_constant_of_another_module_is_never_stale(tmp_path: Path) -> None:
 
     assert least() == 4096
     source = (text / "kernels.py").read_text()
-    (text / "kernels.py").write_text(source.replace("LEAST = 4096", "LEAST = 8192"))
+    (text / "kernels.py").write_text(source.replace("SIEVE_FROM = 4096", "SIEVE_FROM = 8192"))
     assert least() == 8192
 
 

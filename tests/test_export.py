@@ -26,7 +26,7 @@ def test_lines() -> None:
 
 def test_words_are_printed_one_a_line(nt) -> None:
     assert nt("words", "2", "4").stdout == "10\n10\n1100\n10\n"
-    assert nt("words", "2**63-1", "1").returncode == 2  # no subtraction: said so, not guessed
+    assert nt("words", "2**63-1", "1").returncode == 2  # no subtraction: an error, not a guess
     assert nt("words", "1e15", "3").stdout.split() == [nt_api.word(10**15 + i) for i in range(3)]
 
 
@@ -44,15 +44,15 @@ def test_files(nt, tmp_path: Path, suffix: str) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_an_older_file_survives_a_failure_on_the_way(tmp_path: Path, monkeypatch) -> None:
+def test_an_older_file_survives_a_failed_export(tmp_path: Path, monkeypatch) -> None:
     def failing(*_: object, **__: object):
         yield 2, words(2, 1000)
-        raise RuntimeError("on the way")
+        raise RuntimeError("disk error")
 
     path = tmp_path / "text.npy"
     path.write_text("older")
     monkeypatch.setattr("arithmetext.text.export.segments", failing)
-    with pytest.raises(RuntimeError, match="on the way"):
+    with pytest.raises(RuntimeError, match="disk error"):
         export(path, 2, 5000)
     assert path.read_text() == "older"
     assert list(tmp_path.iterdir()) == [path]
@@ -79,8 +79,8 @@ def test_a_killed_run_leaves_no_file_of_that_name(tmp_path: Path) -> None:
     assert not (tmp_path / "big.npz").exists()
 
 
-@pytest.mark.skipif(os.name != "posix", reason="processes are interrupted otherwise there")
-def test_an_interrupted_run_leaves_nothing_and_says_so(tmp_path: Path) -> None:
+@pytest.mark.skipif(os.name != "posix", reason="Windows has other interrupts")
+def test_an_interrupted_run_leaves_no_file_and_prints_one_line(tmp_path: Path) -> None:
     process = start_long_export(tmp_path)
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 130
@@ -89,7 +89,7 @@ def test_an_interrupted_run_leaves_nothing_and_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
-def test_links_are_followed_and_devices_left_alone(tmp_path: Path, refused, nt) -> None:
+def test_links_are_followed_and_pipes_are_refused(tmp_path: Path, refused, nt) -> None:
     (tmp_path / "target.npy").write_text("older")
     (tmp_path / "link.npy").symlink_to("target.npy")
     assert nt("words", "2", "10", "--out", "link.npy").returncode == 0
@@ -109,14 +109,14 @@ def test_a_closed_pipe_ends_quietly() -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize("arguments", ["words 2 1e6", "word 2", "census 100 --json"])
-def test_a_full_disk_is_said_in_one_line(arguments: str) -> None:
+def test_a_full_disk_gives_a_one_line_error(arguments: str) -> None:
     command = f"{NT} {arguments} > /dev/full"
     answer = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert (answer.returncode, answer.stderr) == (2, "nt: No space left on device\n")
 
 
 @needs_bash
-def test_closed_output_is_said_in_one_line() -> None:
+def test_closed_output_gives_a_one_line_error() -> None:
     answer = subprocess.run(["bash", "-c", f"{NT} word 2 >&-"], capture_output=True, text=True)
     assert (answer.returncode, answer.stderr) == (2, "nt: standard output is closed\n")
 

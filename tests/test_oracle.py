@@ -18,7 +18,7 @@ from arithmetext.errors import InputError
 from arithmetext.models.language import Prompts
 from arithmetext.models.oracle import COUNT, ROOM, Oracle
 from arithmetext.search import residues
-from arithmetext.text.kernels import LENGTHS
+from arithmetext.text.kernels import CHILD_LENGTHS
 from arithmetext.text.sieve import words
 from arithmetext.tokens import WordTokens
 
@@ -62,7 +62,7 @@ def test_smooth_parts_and_rests_are_those_of_the_factorisation(lo, bound):
     count = 20
     expected = [smooth_and_rest(n, bound) for n in range(lo, lo + count)]
     parts, lengths = np.ones(count, np.uint64), np.zeros(count, np.uint8)
-    residues._enter(lo, residues.kept_primes(bound), LENGTHS, parts, lengths)
+    residues._enter(lo, residues.kept_primes(bound), CHILD_LENGTHS, parts, lengths)
     bins, rests = np.empty(count, np.uint64), np.empty(count, np.uint64)
     per_nat = residues.Grid(bound).per_nat
     residues._split(lo, words(lo, lo + count), parts, lengths, per_nat, bins, rests)

@@ -1,4 +1,4 @@
-"""Ranges in pieces: each once and in order, by threads and by a cluster that loses a worker."""
+"""Pieces of a range: each computed once and in order, on threads and on a Dask cluster."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from arithmetext.errors import InputError
 from arithmetext.text import ranges
 from arithmetext.text.ranges import over_ranges, spans
 
-PATIENCE = 60  # seconds for what takes one on an idle machine
+TIMEOUT = 60  # seconds for steps that take one second on an idle machine
 
 
 # Jobs. Workers import them from this file.
@@ -34,7 +34,7 @@ def integers(lo: int, hi: int) -> tuple[int, int, int]:
 
 
 def traced(folder: Path, seconds: float, lo: int, hi: int) -> tuple[int, int, int]:
-    """Leave a file that says which process works on which piece, and take some time."""
+    """Write a file named by the piece and the process, then sleep."""
     (folder / f"{lo}-{os.getpid()}").touch()
     time.sleep(seconds)
     return integers(lo, hi)
@@ -47,13 +47,13 @@ def fail_at(where: int, lo: int, hi: int) -> int:
 
 
 def traces(folder: Path) -> list[tuple[int, int]]:
-    """(piece, process), by piece."""
+    """(piece, process), sorted by piece."""
     names = (path.name.split("-") for path in folder.iterdir())
     return sorted((int(lo), int(pid)) for lo, pid in names)
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -91,7 +91,7 @@ def test_threads_work_at_the_same_time() -> None:
     meeting = threading.Barrier(2)
 
     def meet(lo: int, hi: int) -> int:
-        meeting.wait(PATIENCE)
+        meeting.wait(TIMEOUT)
         return lo
 
     assert list(over_ranges(meet, 0, 8, size=1, threads=2)) == list(range(8))
@@ -106,12 +106,12 @@ def test_threads_do_not_run_ahead_of_the_consumer(threads: int, most: int) -> No
         return lo
 
     for taken, _ in enumerate(over_ranges(note, 0, 30, size=1, threads=threads)):
-        time.sleep(0.01)  # time enough to run ahead
+        time.sleep(0.01)  # enough time to run ahead
         assert len(started) <= taken + most
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_the_exception_of_a_job_is_raised_as_it_is(threads: int) -> None:
+def test_the_exception_of_a_job_is_raised_unchanged(threads: int) -> None:
     before = threading.active_count()
     with pytest.raises(FileNotFoundError, match="nothing at 55"):
         list(over_ranges(partial(fail_at, 55), 0, 100, size=10, threads=threads))
@@ -148,7 +148,7 @@ def test_an_interrupt_ends_the_work() -> None:
     assert threading.active_count() == before
 
 
-# A cluster: real schedulers and workers, each a process
+# A cluster: real schedulers and workers, each in a process of its own
 
 
 @contextmanager
@@ -211,13 +211,13 @@ def test_a_cluster_gives_what_threads_give(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pause", [0, 1.5], ids=["at work", "result not fetched"])
-def test_a_piece_whose_worker_is_killed_is_done_again(tmp_path: Path, pause: float) -> None:
+def test_a_piece_whose_worker_is_killed_is_computed_again(tmp_path: Path, pause: float) -> None:
     trail = tmp_path / "trail"
     trail.mkdir()
     with dask_cluster(tmp_path, workers=2) as (address, _):
         results = over_ranges(partial(traced, trail, 0.3), 13, 1300, size=100, cluster=address)
         taken = list(islice(results, 4))
-        piece = taken[-1][1] + 200  # the last of the three that are under way
+        piece = taken[-1][1] + 200  # the last of the three in flight
         wait_until(lambda: piece in dict(traces(trail)))
         time.sleep(pause)
         victim = dict(traces(trail))[piece]
@@ -226,10 +226,10 @@ def test_a_piece_whose_worker_is_killed_is_done_again(tmp_path: Path, pause: flo
         assert len([pid for lo, pid in traces(trail) if lo == piece and pid != victim]) == 1
 
 
-def test_a_cluster_that_is_not_there_is_said_in_one_line(
+def test_a_missing_cluster_gives_a_one_line_error(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ranges, "_PATIENCE", 4)  # each is waited for until it runs out
+    monkeypatch.setattr(ranges, "_TIMEOUT", 4)  # every address below uses all of it
 
     def complaint(address: str) -> str:
         with pytest.raises(InputError) as error:
@@ -241,7 +241,7 @@ def test_a_cluster_that_is_not_there_is_said_in_one_line(
         socket.create_server(("127.0.0.1", 0)) as silent,
         socket.socket() as closed,
     ):
-        closed.bind(("127.0.0.1", 0))  # bound and not listening: refuses
+        closed.bind(("127.0.0.1", 0))  # bound but not listening: refuses connections
         ports = [listener.getsockname()[1] for listener in (silent, closed)]
         unreachable = [f"tcp://127.0.0.1:{port}" for port in ports]
         unreachable += [

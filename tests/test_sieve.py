@@ -1,4 +1,4 @@
-"""Many integers: the sieve against python-flint, wherever it could go wrong."""
+"""The sieve against python-flint: random windows, and the places where it could go wrong."""
 
 from itertools import accumulate, pairwise, takewhile
 from math import log2
@@ -41,7 +41,7 @@ def test_random_windows_against_flint(scale: int) -> None:
     check(scale - 100, scale + 100)
 
 
-def test_next_to_2_to_the_63() -> None:
+def test_the_last_integers_below_2_to_the_63() -> None:
     check(2**63 - 400, 2**63)
 
 
@@ -101,7 +101,7 @@ def test_a_window_with_more_squares_than_foreseen(monkeypatch) -> None:
         modulus *= p * p
     check(n, n + len(primes))
     monkeypatch.setattr(sieve, "_patch_room", lambda count: 1)
-    check(n, n + len(primes))  # noticed, and made again with more room
+    check(n, n + len(primes))  # the sieve notices it and repeats the segment with more room
     patches = np.empty(2, np.int64)
     out = np.empty(5, np.uint64)
     primes_needed = sieve.base_primes(10**6)
@@ -111,7 +111,7 @@ def test_a_window_with_more_squares_than_foreseen(monkeypatch) -> None:
 
 @pytest.mark.parametrize(("lo", "expected"), [(10**10, 3422995), (10**15, 3820061)])
 def test_sum_of_omega(lo: int, expected: int) -> None:
-    # The number of primes of n is the number of times its word comes back to the ground.
+    # The number of primes of n is the number of children of its tree.
     total = 0
     for word, count in zip(*np.unique(words(lo, lo + 10**6), return_counts=True), strict=True):
         total += len(nt.tree_of_word(nt.unpack(int(word))).children) * int(count)
@@ -143,8 +143,8 @@ def test_segments_that_end_far_beyond_their_beginning(
     hi = max(hi, lo + 1)
     found = passing_words(lo, hi).copy()
     assert np.array_equal(found, in_small_pieces(lo, hi))
-    # A prime just above the square root of the range, times as much as there is room for: here the
-    # logarithms of the other primes come closest to those of the whole integer.
+    # Multiples of a prime just above √hi, at the end of the range: there the sum of the logarithms
+    # of the other primes is closest to the threshold.
     prime = next(int(p) for p in sieve.base_primes(10**4) if p * p >= hi)
     largest = (hi - 1) // prime * prime
     drawn = data.draw(st.lists(st.integers(lo, hi - 1), max_size=20)) if data else []
@@ -152,7 +152,7 @@ def test_segments_that_end_far_beyond_their_beginning(
         assert found[n - lo] == by_flint(n), n
 
 
-@pytest.mark.parametrize("lo", [kernels.LEAST, 5000, 7001])
+@pytest.mark.parametrize("lo", [kernels.SIEVE_FROM, 5000, 7001])
 def test_the_longest_segment_that_the_kernel_takes(lo: int) -> None:
     hi = kernels.longest_segment_end(lo)
     out, acc = np.empty(hi - lo, np.uint64), np.empty(hi - lo, np.uint16)
@@ -163,19 +163,19 @@ def test_the_longest_segment_that_the_kernel_takes(lo: int) -> None:
 
 
 def test_rounded_logarithms_never_mislead() -> None:
-    """The two inequalities of docs/sieve.md, over the primes that are rounded worst."""
-    units = kernels._LOG_ONE
+    """The two inequalities of docs/sieve.md, with the primes whose logarithms are rounded most."""
+    units = kernels._LOG_UNIT
     rounded = {p: round(units * log2(p)) for p in kernels.primes_to(1 << 16).tolist()}
     per_bit = max(abs(log - units * log2(p)) / log2(p) for p, log in rounded.items())
-    assert 1 + per_bit * 63 < 32  # a complete sum is never taken for one that lacks a prime
-    assert 1 + per_bit * 63 / 2 < 31  # nor the other way round
-    assert units * 63 + 1 + per_bit * 63 < 1 << kernels._COUNT
+    assert 1 + per_bit * 63 < 32  # a complete sum is never taken for an incomplete one
+    assert 1 + per_bit * 63 / 2 < 31  # and an incomplete one never for a complete one
+    assert units * 63 + 1 + per_bit * 63 < 1 << kernels._COUNT_BIT
     most = takewhile(lambda n: n < 2**63, accumulate(kernels.primes_to(100)[5:].tolist(), mul))
-    assert len(list(most)) == 12 < 1 << 16 - kernels._COUNT
+    assert len(list(most)) == 12 < 1 << 16 - kernels._COUNT_BIT
 
 
 @pytest.mark.parametrize("kind", [np.uint64, np.int32, np.uint32, np.int64])
-def test_any_kind_of_integer_is_a_bound(kind: type) -> None:
+def test_numpy_integers_are_accepted_as_bounds(kind: type) -> None:
     expected = [by_flint(n) for n in range(10**6, 10**6 + 300)]
     assert words(kind(10**6), kind(10**6 + 300)).tolist() == expected
     assert passing_words(kind(10**6), kind(10**6 + 300)).tolist() == expected

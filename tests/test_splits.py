@@ -1,4 +1,4 @@
-"""Training, validation and test."""
+"""The paper's training, validation and test ranges, and windows outside the trained ones."""
 
 from itertools import pairwise
 
@@ -11,7 +11,7 @@ from arithmetext.text.splits import FAR_LENGTH, far_window, splits, unseen
 
 
 @given(st.integers(100, 10**15))
-def test_no_integer_in_two_sets_and_none_lost(n: int) -> None:
+def test_splits_cover_the_text_without_overlap(n: int) -> None:
     s = splits(n)
     ranges = sorted([*s.train, *s.validation, s.test])
     assert ranges[0][0] == 2
@@ -20,7 +20,7 @@ def test_no_integer_in_two_sets_and_none_lost(n: int) -> None:
     assert all(before[1] == after[0] for before, after in pairwise(ranges))
 
 
-def test_the_paper() -> None:
+def test_the_splits_of_the_paper() -> None:
     s = splits(10**11)
     assert len(s.train) == 10
     assert len(s.validation) == 9
@@ -39,21 +39,21 @@ def test_far_windows_lie_beyond_the_text(power: int) -> None:
     assert lo >= splits(10**11).test[1]
 
 
-def test_a_text_too_short() -> None:
+def test_a_text_that_is_too_short_to_split() -> None:
     with pytest.raises(InputError, match="too short"):
         splits(99)
 
 
-BEGIN, END = 5 * 10**6, 10**7  # a range that was trained on
+BEGIN, END = 5 * 10**6, 10**7  # the trained range
 
 
 @pytest.mark.parametrize(
     ("at", "window"),
     [
-        # Directly behind the range, and one integer too early for that.
+        # Directly after the range, and one integer too early.
         (END, (END, END + FAR_LENGTH + 1)),
         (END - 1, None),
-        # Ending directly before it; one further, the window before `at` is taken instead.
+        # Ending directly before it; one integer later, the window before `at` is returned instead.
         (BEGIN - FAR_LENGTH - 1, (BEGIN - FAR_LENGTH - 1, BEGIN)),
         (BEGIN - FAR_LENGTH, (BEGIN - 2 * FAR_LENGTH, BEGIN - FAR_LENGTH)),
         (BEGIN, (BEGIN - FAR_LENGTH, BEGIN)),
@@ -62,7 +62,7 @@ BEGIN, END = 5 * 10**6, 10**7  # a range that was trained on
         (2, (2, 2 + FAR_LENGTH + 1)),
     ],
 )
-def test_a_window_next_to_what_was_trained_on(at: int, window: tuple[int, int] | None) -> None:
+def test_a_window_next_to_the_trained_range(at: int, window: tuple[int, int] | None) -> None:
     trained = [(BEGIN, END)]
     if window is None:
         with pytest.raises(InputError, match="were trained on"):
@@ -72,7 +72,7 @@ def test_a_window_next_to_what_was_trained_on(at: int, window: tuple[int, int] |
 
 
 @pytest.mark.parametrize("gap", [FAR_LENGTH - 1, FAR_LENGTH, FAR_LENGTH + 1])
-def test_a_window_between_two_ranges_shares_no_integer_with_them(gap: int) -> None:
+def test_a_window_between_two_trained_ranges_overlaps_neither(gap: int) -> None:
     trained = [(2, BEGIN), (BEGIN + gap, 10**8)]
     for at in (BEGIN, BEGIN + gap):
         fits = gap >= FAR_LENGTH + (at == BEGIN)
@@ -88,7 +88,7 @@ def test_a_window_between_two_ranges_shares_no_integer_with_them(gap: int) -> No
     at=st.integers(2, 6 * 10**6),
     borders=st.lists(st.integers(2, 10**7), min_size=2, max_size=8, unique=True).map(sorted),
 )
-def test_no_integer_of_a_window_was_trained_on(at: int, borders: list[int]) -> None:
+def test_a_window_overlaps_no_trained_range(at: int, borders: list[int]) -> None:
     trained = list(zip(borders[::2], borders[1::2], strict=False))
     after = range(at, at + FAR_LENGTH + 1)
     try:

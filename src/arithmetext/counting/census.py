@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from ..compiled import kernel
 from ..errors import InputError
 from ..progress import progress
-from ..text.kernels import CHILDREN, LENGTHS
+from ..text.kernels import CHILD_LENGTHS, CHILDREN
 from ..trees import factor, packed
 from .dictionary import dictionary_size
 
@@ -278,11 +278,11 @@ def _walk(
             child = m * p
             e = 1
             while rest >= p:
-                child_word = word << LENGTHS[e] | CHILDREN[e]
+                child_word = word << CHILD_LENGTHS[e] | CHILDREN[e]
                 if e > 1:  # e = 1 was counted above for all j at once
                     primes_beyond = _pi(cells, large, child, rest) - (j + 1)
                     _add(words, counts, child_word << _U(2) | _U(0b10), primes_beyond)
-                    _add(words, counts, word << LENGTHS[e + 1] | CHILDREN[e + 1], 1)
+                    _add(words, counts, word << CHILD_LENGTHS[e + 1] | CHILDREN[e + 1], 1)
                 if rest >= successor * successor and child > others:
                     stack[top] = child, rest, j + 1
                     stack_of_words[top] = child_word

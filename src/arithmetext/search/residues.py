@@ -24,7 +24,7 @@ from ..counting.dictionary import first_occurrences
 from ..counting.histograms import Counts, Table, ranks_of
 from ..errors import InputError
 from ..integers import format_integer
-from ..text.kernels import CHILDREN, LENGTHS
+from ..text.kernels import CHILD_LENGTHS, CHILDREN
 from ..text.ranges import over_ranges, spans
 from ..text.sieve import Words, base_primes, check_range, passing_words, segment_size
 
@@ -191,7 +191,7 @@ def _count_piece(
     counted = []
     for bound in bounds:
         here = int(np.searchsorted(primes, np.uint32(bound), side="right"))
-        _enter(lo, primes[entered:here], LENGTHS, parts, lengths)
+        _enter(lo, primes[entered:here], CHILD_LENGTHS, parts, lengths)
         entered = here
         halves = Table(hi - lo), Table(hi - lo)
         grid = Grid(bound)
@@ -320,7 +320,7 @@ def kept_primes(bound: int) -> NDArray[np.uint32]:
 def smooth_parts(integers: NDArray[np.uint64], bound: int) -> tuple[Words, Words]:
     """The largest divisors without primes above the bound, and their words (0 for 1)."""
     parts, words = np.empty(len(integers), np.uint64), np.empty(len(integers), np.uint64)
-    _divide(integers, kept_primes(bound), CHILDREN, LENGTHS, parts, words)
+    _divide(integers, kept_primes(bound), CHILDREN, CHILD_LENGTHS, parts, words)
     return parts, words
 
 

@@ -1,1 +1,1 @@
-"""Many integers: their words, counts, sentences and statistics."""
+"""Generate the text: the words of a range of integers."""

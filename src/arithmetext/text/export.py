@@ -1,4 +1,4 @@
-"""The text as files: one word a line (.txt), or packed words as numpy arrays (.npy, .npz)."""
+"""Write the text to files: one word a line (.txt), or packed words as numpy arrays (.npy, .npz)."""
 
 import zipfile
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ SUFFIXES = (".txt", ".npy", ".npz")
 
 
 def lines(words: Words) -> bytes:
-    """The words as ASCII digits, one a line; 0 is the empty word."""
+    """The words as ASCII digits, one a line; a packed word 0 is an empty line."""
     if len(words) <= FEW and not kernels_loaded():
         return "".join(f"{unpack(word)}\n" for word in words.tolist()).encode()
     text = np.empty(_length(words), np.uint8)
@@ -27,14 +27,17 @@ def lines(words: Words) -> bytes:
 
 
 def export(path: Path, lo: int, hi: int) -> None:
-    """Write the words of lo ≤ n < hi, in constant memory, whole or not at all."""
+    """Write the words of lo ≤ n < hi to a file, in constant memory.
+
+    The file appears only when it is complete.
+    """
     if path.suffix not in SUFFIXES:
         raise InputError(f"cannot tell the format of {path}: it should end in .txt, .npy or .npz")
     check_range(lo, hi)
     with whole_file(path) as draft:
         pieces = (words for _, words in segments(lo, hi, title=f"writing {path.name}"))
         if path.suffix == ".npz":
-            # What np.savez_compressed writes, without the whole array in memory.
+            # The format of np.savez_compressed, without holding the whole array in memory.
             with (
                 zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as archive,
                 archive.open("words.npy", "w", force_zip64=True) as file,
@@ -57,7 +60,7 @@ def _write_array(file: IO[bytes], length: int, pieces: Iterator[Words]) -> None:
 
 @kernel
 def _digits(word: Any) -> int:
-    """Binary digits of any number: whatever is spelled here need not be a Dyck word."""
+    """The number of binary digits. The word need not be a Dyck word."""
     digits = 0
     while word:
         word >>= np.uint64(1)
@@ -67,6 +70,7 @@ def _digits(word: Any) -> int:
 
 @kernel
 def _length(words: Any) -> int:
+    """The number of characters that `_spell` writes."""
     length = len(words)
     for word in words:
         length += _digits(word)
@@ -75,6 +79,7 @@ def _length(words: Any) -> int:
 
 @kernel
 def _spell(words: Any, text: NDArray[np.uint8]) -> None:
+    """Write the digits of each word and a newline to `text`."""
     size = 0
     for word in words:
         for place in range(_digits(word) - 1, -1, -1):

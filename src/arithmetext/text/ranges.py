@@ -1,7 +1,7 @@
-"""Map and reduce over integer ranges: threads here, a Dask cluster elsewhere.
+"""Map a function over the pieces of an integer range, on threads or on a Dask cluster.
 
-What is asked of the whole text is asked of its pieces, and the answers are put together. The
-pieces are done in parallel and come back in order, so that the caller reduces with a plain loop.
+Pieces are computed in parallel, and results come back in order. The caller combines them with a
+plain loop.
 """
 
 import os
@@ -16,22 +16,22 @@ from typing import Any, TypeVar
 from ..errors import InputError
 from ..progress import progress
 
-MAX = 2**63  # the text is served up to here; packed words fit 64 bits
+MAX = 2**63  # the end of the text: all integers are below, and their packed words fit 64 bits
 
 T = TypeVar("T")
 
-# Start a job on a piece and give the function that waits for its result; and how many pieces
-# may be under way now.
+# Workers are two functions. The first starts a job on a piece and returns a function that waits for
+# its result. The second returns how many pieces may be in flight now.
 _Start = Callable[[Callable[[int, int], Any], int, int], Callable[[], Any]]
 _Workers = tuple[_Start, Callable[[], int]]
 
-_PATIENCE = 8  # seconds that a cluster has to answer, and then to show a worker
+_TIMEOUT = 8  # seconds to wait for the scheduler of a cluster, then for its first worker
 
 
 def spans(lo: int, hi: int, size: int) -> Iterator[tuple[int, int]]:
     """Cut [lo, hi) into half-open pieces of at most `size` integers, at multiples of `size`.
 
-    The cuts do not depend on lo and hi, so the pieces of overlapping ranges coincide.
+    The cuts do not depend on lo and hi, so overlapping ranges are cut at the same integers.
     """
     while lo < hi:
         cut = min(hi, lo - lo % size + size)
@@ -50,15 +50,16 @@ def over_ranges(
     title: str = "",
     unit: str = "words",
 ) -> Generator[T, None, None]:
-    """Yield job(lo, hi) for the pieces of [lo, hi) in order, working on several at once.
+    """Yield job(a, b) for each piece [a, b) of [lo, hi), in order, computing several in parallel.
 
-    The pieces go to threads (as many as there are cores unless said otherwise; a kernel that
-    releases the GIL gains from it) or, with `cluster="tcp://host:port"`, to the workers of a Dask
-    cluster, which must be able to import the job. A piece whose worker dies is done again; when
-    no worker is left, the work waits for new ones.
+    Pieces run on threads, by default one for each core; jobs run in parallel where their kernels
+    release the GIL. With `cluster="tcp://host:port"` they run on the workers of a Dask cluster,
+    which must be able to import the job. If a worker dies, its pieces are computed again; if no
+    worker is left, the iterator waits for a new one.
 
-    At most two pieces a worker are under way, whatever the range: memory does not grow with it.
-    An exception in a job is raised here, and ends the work, as does closing the iterator.
+    At most two pieces for each worker are in flight, so memory does not grow with the range. If a
+    job raises an exception, it is raised here and the other jobs are cancelled. Closing the
+    iterator cancels them too.
     """
     workers = _threads(threads or os.cpu_count() or 1) if cluster is None else _cluster(cluster)
     pieces = spans(lo, hi, size)
@@ -76,7 +77,7 @@ def over_ranges(
 
 @contextmanager
 def _threads(count: int) -> Iterator[_Workers]:
-    if count == 1:  # inline: a job not called yet is one that starts when its result is wanted
+    if count == 1:  # no pool: the job runs when its result is asked for
         yield partial, lambda: 1
         return
     from concurrent.futures import ThreadPoolExecutor
@@ -95,24 +96,24 @@ def _cluster(address: str) -> Iterator[_Workers]:
     from concurrent.futures import CancelledError, ThreadPoolExecutor
 
     dask: Any = import_module("distributed")
-    for chatty in "distributed.client", "distributed.batched":  # what matters is raised below
+    for chatty in "distributed.client", "distributed.batched":  # errors are raised below
         logging.getLogger(chatty).setLevel(logging.CRITICAL)
 
     try:
-        # In a thread, because a notebook already runs an event loop in this one.
+        # In another thread: in a notebook this one already runs an event loop.
         with ThreadPoolExecutor(1) as aside:
-            aside.submit(asyncio.run, _greet(dask.rpc(address))).result()
-    except Exception:  # not only OSError: a stranger's answer can be read as anything
+            aside.submit(asyncio.run, _check_scheduler(dask.rpc(address))).result()
+    except Exception:  # another kind of server may send anything, so not only OSError
         raise InputError(f"cannot reach a Dask cluster at {address}") from None
 
-    with closing(dask.Client(address, timeout=_PATIENCE, set_as_default=False)) as client:
+    with closing(dask.Client(address, timeout=_TIMEOUT, set_as_default=False)) as client:
         try:
-            client.wait_for_workers(1, timeout=_PATIENCE)
+            client.wait_for_workers(1, timeout=_TIMEOUT)
         except TimeoutError:
             raise InputError(f"the Dask cluster at {address} has no workers") from None
         try:
-            # Dask itself does again what a dead worker was doing, or had done and not yet handed
-            # over. Workers come and go, so they are counted anew each time.
+            # Dask itself computes again what is lost with a dead worker. Workers come and go, so
+            # they are counted each time.
             yield (
                 lambda job, a, b: client.submit(job, a, b, pure=False).result,
                 lambda: max(1, 2 * sum(client.nthreads().values())),
@@ -124,10 +125,10 @@ def _cluster(address: str) -> Iterator[_Workers]:
             raise InputError(f"lost the Dask cluster at {address}") from None
 
 
-async def _greet(server: Any) -> None:
-    """Raise unless a scheduler answers: Client alone waits for ever on a port that is silent."""
+async def _check_scheduler(server: Any) -> None:
+    """Raise unless a scheduler answers in time: on a silent port dask.Client waits for ever."""
     import asyncio
 
-    async with asyncio.timeout(_PATIENCE), server:
+    async with asyncio.timeout(_TIMEOUT), server:
         if (await server.identity())["type"] != "Scheduler":
             raise ConnectionError

@@ -1,9 +1,8 @@
-"""Which integers are for training, validation and test, as the paper divides them.
+"""The paper's training, validation and test ranges.
 
-The text of 2..n is cut into ten chunks. The first three quarters of each are for training, the
-last quarter for validation, but that of the tenth chunk is for testing, and so are windows of 10^6
-integers far beyond n. The paper writes its chunks as 10^10 words each, the first one shorter by
-one: chunk k is (k n/10, (k+1) n/10], and the first begins at 2.
+The text of 2..n is cut into ten chunks. Chunk k is (k n/10, (k+1) n/10]; the first begins at 2. The
+first three quarters of each chunk are for training. The last quarter is for validation, except in
+the tenth chunk, where it is for testing. Windows of 10^6 integers far beyond n are for testing too.
 """
 
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ FAR_LENGTH = 10**6
 
 @dataclass(frozen=True)
 class Splits:
-    """Half-open ranges of integers, no integer in two of them."""
+    """Half-open, disjoint ranges of integers."""
 
     train: tuple[Range, ...]
     validation: tuple[Range, ...]
@@ -35,7 +34,7 @@ def splits(n: int) -> Splits:
     """
     if n < 100:
         raise InputError(f"a text of 2..{n} is too short to be split: n must be at least 100")
-    # Each chunk in quarters; integer division keeps the borders shared, whatever n is.
+    # The borders of the quarters of the chunks; neighbours share theirs for any n.
     borders = [max(2, 1 + n * quarter // (4 * CHUNKS)) for quarter in range(4 * CHUNKS + 1)]
     train = tuple((borders[4 * k], borders[4 * k + 3]) for k in range(CHUNKS))
     *validation, test = ((borders[4 * k + 3], borders[4 * k + 4]) for k in range(CHUNKS))
@@ -48,7 +47,7 @@ def far_window(power: int) -> Range:
 
 
 def unseen(at: int, trained: Sequence[Range]) -> Range:
-    """A million integers that were not trained on: those from `at` on, or else those before it.
+    """A window of a million integers outside the `trained` ranges: from `at` on, or else before it.
 
     >>> unseen(10**13, splits(10**11).train) == far_window(13)
     True
@@ -59,4 +58,4 @@ def unseen(at: int, trained: Sequence[Range]) -> Range:
         if lo >= 2 and not any(lo < end and begin < hi for begin, end in trained):
             check_range(lo, hi)
             return lo, hi
-    raise InputError(f"the integers around {at} were trained on: take others, such as 1e13")
+    raise InputError(f"the integers around {at} were trained on: choose others, such as 1e13")
