@@ -61,7 +61,7 @@ def refusal(*arguments: str) -> str:
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
-        line = cli._complaint(error)
+        line = cli._usage_error(error)
     else:
         raise AssertionError(f"not refused: {arguments}")
     assert line.strip()

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arithmetext import InputError, cli, cost, memory
-from arithmetext.cli import stats as cli_stats
-from arithmetext.cli import tokenizer as cli_tokenizer
+from arithmetext import InputError, cost, memory
+from arithmetext.cli import search, stats, text, tokenizer
 from arithmetext.cost import Cost
 from arithmetext.counting.census import _tabulate
 from arithmetext.counting.histograms import Table
@@ -86,15 +85,15 @@ def test_a_table_larger_than_the_memory_is_refused() -> None:
 
 
 COMMANDS: dict[str, Callable[..., Any]] = {
-    "words": lambda folder: cli.words("2", "1e4", folder / "words.npy"),
-    "find": lambda folder: cli.find("10 10", "2", "1e4"),
-    "census": lambda folder: cli.census("1e4"),
-    "divergence": lambda folder: cli_stats.divergence("1e4", 4),
-    "ranks": lambda folder: cli_stats.ranks("1e4"),
-    "entropy": lambda folder: cli_stats.entropy("2", "1e4"),
-    "compression": lambda folder: cli_stats.compression("2", "1e3"),
-    "reversal": lambda folder: cli_stats.reversal("2", "1e4"),
-    "tokenizer": lambda folder: cli_tokenizer.train(8, folder / "tok.json", lines=10),
+    "words": lambda folder: text.words("2", "1e4", folder / "words.npy"),
+    "find": lambda folder: search.find("10 10", "2", "1e4"),
+    "census": lambda folder: text.census("1e4"),
+    "divergence": lambda folder: stats.divergence("1e4", 4),
+    "ranks": lambda folder: stats.ranks("1e4"),
+    "entropy": lambda folder: stats.entropy("2", "1e4"),
+    "compression": lambda folder: stats.compression("2", "1e3"),
+    "reversal": lambda folder: stats.reversal("2", "1e4"),
+    "tokenizer": lambda folder: tokenizer.train(8, folder / "tok.json", lines=10),
 }
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from arithmetext import extras
-from arithmetext.cli import train as cli_train
+from arithmetext.cli import train
 
 ROOT = Path(__file__).parents[1]
 # Packages and modules that need more than the core, except for those below.
@@ -116,6 +116,6 @@ def test_without_tensorboard_nothing_is_written(
 ) -> None:
     monkeypatch.setitem(sys.modules, "tensorboard", None)  # Python's way to say: not installed
     with pytest.raises(ModuleNotFoundError) as missing:
-        cli_train.train("ntp-laptop", out=tmp_path / "run", tensorboard=True)
+        train.train("ntp-laptop", out=tmp_path / "run", tensorboard=True)
     assert "'arithmetext[tensorboard]'" in extras.what_to_install(missing.value)
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""How people write integers."""
+"""Integers parsed as people write them, and formatted."""
 
 import pytest
 from hypothesis import given

@@ -32,7 +32,7 @@ from torch.nn.attention import SDPBackend
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from arithmetext.cli import train as cli_train
+from arithmetext.cli.train import train as train_command
 from arithmetext.errors import InputError
 from arithmetext.evaluation.generation import generate
 from arithmetext.evaluation.subjects import subject
@@ -317,14 +317,14 @@ def test_a_second_run_in_the_folder_is_refused_or_waits(
     before = contents(finished)
     for begin in (
         partial(train, None, finished, resume=True),
-        partial(cli_train.train, None, out=finished, resume=True),
+        partial(train_command, None, out=finished, resume=True),
         partial(search, tiny(), finished, [1e-3], resume=True),
     ):
         with pytest.raises(InputError, match="is in use by process"):
             begin()
     assert contents(finished) == before
     threading.Timer(0.3, enough.set).start()
-    cli_train.train(None, out=finished, resume=True, wait=True)
+    train_command(None, out=finished, resume=True, wait=True)
     said = capsys.readouterr()
     assert said.err.startswith("nt: waiting for process") and said.err.count("\n") == 1
     assert "10 steps" in said.out

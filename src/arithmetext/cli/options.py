@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options and small functions that several commands share."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -44,3 +44,8 @@ def parse_range(start: str, count: str) -> tuple[int, int]:
     """START and COUNT of a command as a half-open range."""
     lo = parse_integer(start)
     return lo, lo + parse_integer(count)
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """A count with its noun: "1 leaf", "2 leaves"."""
+    return f"{count} {one if count == 1 else many or one + 's'}"

@@ -1,4 +1,4 @@
-"""`nt locate`."""
+"""`nt find`, `nt locate` and `nt horizon`: where words stand, and what residues say of them."""
 
 import json
 import sys
@@ -8,17 +8,53 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .. import cost
 from ..errors import InputError
 from ..files import read_text
 from ..integers import format_integer, parse_integer
 from ..trees import unpack
-from .options import AsJson
+from .options import AsJson, Cluster, plural
 
 if TYPE_CHECKING:
     from ..search.locate import Location
 
 SHOWN = 20  # of the places of a window that is too short
 MOST_TEXT = 1 << 20  # bytes of input: 100,000 words, where 64 are enough below 10^13
+
+
+def find(
+    sentence: Annotated[
+        str, typer.Argument(help='Words in quotes, such as "111000 10"; * is any.')
+    ],
+    start: Annotated[str, typer.Option("--from", metavar="N", help="Where to begin.")] = "2",
+    stop: Annotated[str, typer.Option("--to", metavar="N", help="The last integer.")] = "1e9",
+    count: Annotated[bool, typer.Option("--count", help="Only say how many there are.")] = False,
+    cluster: Cluster = None,
+) -> None:
+    """Find every n where a sentence, a run of words, begins."""
+    from ..search import sentences
+    from ..text.ranges import spans
+
+    wanted = sentences.parse_sentence(sentence)
+    lo, hi = parse_integer(start), parse_integer(stop) + 1
+    if hi <= lo:
+        raise InputError(f"nothing to search: --to {stop} is below --from {start}")
+    if cluster is None:
+        cost.check(cost.visit(lo, hi, nanoseconds=1.0))
+    found = 0
+    for piece in sentences.find(wanted, lo, hi, cluster=cluster, title="searching"):
+        found += len(piece)
+        if not count:
+            for a, b in spans(0, len(piece), 1 << 16):  # Python's integers take much memory
+                print("\n".join(map(str, piece[a:b].tolist())), flush=True)
+    if count:
+        print(found)
+    known = sentences.law(wanted)
+    print(
+        f"{plural(found, 'occurrence')} in {lo}..{hi - 1}, every start examined;"
+        + (f" by arithmetic, {known}." if known else " beyond that this search says nothing."),
+        file=sys.stderr,
+    )
 
 
 def locate(
@@ -66,7 +102,7 @@ def locate(
     else:
         for n in found.places[:SHOWN] if found.too_short else found.places:
             print(n)
-        _say(f"{_words(len(sentence))}{_verdict(found)}")
+        _say(f"{plural(len(sentence), 'word')}{_verdict(found)}")
         if law is not None:
             first, end, reason = law
             stretch = " ".join(unpack(word) if word else "*" for word in sentence[first:end])
@@ -76,7 +112,8 @@ def locate(
             there_not_here = "; ".join(
                 f"word {d['word']} is {d['there']} there, not {d['here']}" for d in differing
             )
-            _say(f"But for {_words(len(differing))} it stands at {near.place}: {there_not_here}.")
+            but_for = plural(len(differing), "word")
+            _say(f"But for {but_for} it stands at {near.place}: {there_not_here}.")
     if not found.places:
         raise typer.Exit(1)
 
@@ -104,9 +141,42 @@ def _exact(n: int) -> str:
     return format_integer(n) if parse_integer(format_integer(n)) == n else str(n)
 
 
-def _words(count: int) -> str:
-    return f"{count} word{'s' if count != 1 else ''}"
-
-
 def _say(line: str) -> None:
     print(line, file=sys.stderr)
+
+
+def horizon(
+    accuracy: Annotated[
+        float | None, typer.Option(metavar="A", help="The share of words predicted right.")
+    ] = None,
+    nats: Annotated[
+        float | None, typer.Option(metavar="X", help="Or the nats a word, teacher-forced.")
+    ] = None,
+    at: Annotated[str, typer.Option(metavar="N", help="The scale of the integers.")] = "1e13",
+    as_json: AsJson = False,
+) -> None:
+    """Find how many primes explain an accuracy.
+
+    The arithmetic horizon is the least prime B such that knowing n modulo all powers of the primes
+    up to B, and the scale of n, is enough for this accuracy, or for these nats a word.
+    """
+    from dataclasses import asdict
+
+    from ..search import residues
+
+    scale = parse_integer(at)
+    found = residues.horizon(scale, accuracy=accuracy, nats=nats)
+    if as_json:
+        print(json.dumps({"at": scale, **asdict(found)}))
+        return
+    asked = f"{nats:g} nats a word" if accuracy is None else f"an accuracy of {accuracy:g}"
+    bound = found.reached.bound
+    known = (
+        "the scale alone is" if bound == 1 else f"the residues modulo the primes up to {bound} are"
+    )
+    print(f"horizon {bound}: at {format_integer(scale)} {known} enough for {asked}")
+    print(f"\n{'primes up to':>12} {'accuracy':>17} {'nats a word':>17}")
+    for score in filter(None, [found.before, found.reached]):
+        right = f"{score.accuracy:.4f} ± {score.accuracy_error:.4f}"
+        nats_a_word = f"{score.nats:.4f} ± {score.nats_error:.4f}"
+        print(f"{score.bound:12} {right:>17} {nats_a_word:>17}")

@@ -1,0 +1,35 @@
+"""`nt bench`."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from ..errors import InputError
+from .options import AsJson
+
+
+def bench(
+    subject: Annotated[
+        str, typer.Argument(metavar="SUBJECT", help="sieve, encode, train, hmm, generate or start")
+    ] = "sieve",
+    as_json: AsJson = False,
+) -> None:
+    """Measure speed, side by side with the peers that are installed."""
+    from .. import bench
+
+    if subject not in bench.SUBJECTS:
+        raise InputError(f"nothing to measure called {subject!r}; try: {', '.join(bench.SUBJECTS)}")
+    figures = bench.SUBJECTS[subject]()
+    if as_json:
+        print(json.dumps(figures, indent=1))
+        return
+    for name, value in figures["conditions"].items():
+        print(f"{name}: {value}")
+    print(f"\n{figures['unit']}, then ours ÷ theirs")
+    for case, rate in figures["ours"].items():
+        print(f"\n{case}\n  {'arithmetext':32} {rate:>10.4g}")
+        for peer, cases in figures["peers"].items():
+            if case in cases:
+                ratio = figures["ratio"][peer][case]
+                print(f"  {peer:32} {cases[case]:>10.4g} {ratio:>10.3g}")

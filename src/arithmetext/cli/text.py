@@ -1,0 +1,76 @@
+"""`nt words`, `nt census` and `nt dictionary`: the text of a range, written or counted."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .. import cost, trees
+from ..integers import parse_integer
+from .options import AsJson, at_least, parse_range, plural
+
+
+def words(
+    start: Annotated[str, typer.Argument(metavar="START", help="The first integer, 2 or larger.")],
+    count: Annotated[str, typer.Argument(metavar="COUNT", help="How many integers.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write .txt, or packed words as .npy or .npz."),
+    ] = None,
+) -> None:
+    """Print or write to a file the words of consecutive integers."""
+    from ..text import export, sieve
+
+    lo, hi = parse_range(start, count)
+    sieve.check_range(lo, hi)
+    if out is not None:
+        cost.check(cost.export(lo, hi, out.suffix), out.resolve().parent)
+        export.export(out, lo, hi)
+        return
+    for _, piece in sieve.segments(lo, hi):
+        sys.stdout.buffer.write(export.lines(piece))
+
+
+def census(
+    x: Annotated[str, typer.Argument(metavar="X", help="The last integer counted.")],
+    top: Annotated[
+        int, typer.Option(parser=at_least(1), metavar="K", help="How many words to show.")
+    ] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="Print every word as JSON.")] = False,
+) -> None:
+    """Count how often each word occurs among 2..X, exactly.
+
+    It does not visit every integer: 1e13 takes seconds.
+    """
+    from ..counting.census import census as count
+    from ..counting.census import unigram_entropy
+
+    bound = parse_integer(x)
+    cost.check(cost.census(bound))
+    counts = count(bound)
+    entropy = unigram_entropy(counts)
+    if as_json:
+        spelled = {trees.unpack(word): number for word, number in counts.items()}
+        print(json.dumps({"x": bound, "entropy_bits": entropy, "counts": spelled}))
+        return
+    width = max(5, len(f"{bound:,}"))
+    print(f"{'word':24} {'count':>{width}} {'share':>10}   least n")
+    for packed, number in list(counts.items())[:top]:
+        word = trees.unpack(packed)
+        share = number / (bound - 1)
+        print(f"{word:24} {number:>{width},} {share:10.5%}   {trees.least(word):,}")
+    print(f"\n{plural(len(counts), 'word')}, {entropy:.6f} bits a word")
+
+
+def dictionary(
+    x: Annotated[str, typer.Argument(metavar="X", help="The last integer looked at.")],
+    as_json: AsJson = False,
+) -> None:
+    """Count the different words of 2..X exactly, even for X = 1e30."""
+    from ..counting.dictionary import dictionary_size
+
+    bound = parse_integer(x)
+    size = dictionary_size(bound)
+    print(json.dumps({"x": bound, "words": size}) if as_json else size)
