@@ -20,7 +20,7 @@ def bench(
 
     if subject not in bench.SUBJECTS:
         raise InputError(f"nothing to measure called {subject!r}; try: {', '.join(bench.SUBJECTS)}")
-    figures = bench.SUBJECTS[subject]()
+    figures = bench.measure(subject)
     if as_json:
         print(json.dumps(figures, indent=1))
         return

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..integers import short
+from ..integers import format_integer
 from ..search.locate import locate
 from ..text.sieve import words
 from ..tokens import Tokenizer
@@ -36,7 +36,8 @@ class Locator(LanguageModel):
 
     @property
     def description(self) -> str:
-        return f"locator, finds where a prompt stands below {short(self.below)} and reads on"
+        below = format_integer(self.below)
+        return f"locator, finds where a prompt stands below {below} and reads on"
 
     def read(self, prompts: Prompts, *, stride: int = 1) -> "LocatedReading":
         rows = prompts.ids.cpu().numpy()

@@ -110,7 +110,9 @@ def _load(model: TrainedModel) -> Subject:
 
 
 @lru_cache(None)
-def _continuations(model: TrainedModel, at: int, how: Generation) -> tuple[TextPrompts, Continuations]:
+def _continuations(
+    model: TrainedModel, at: int, how: Generation
+) -> tuple[TextPrompts, Continuations]:
     prompts = model.prompts(at, how)
     return prompts, continued(model.load().model, prompts, how.tokens, stride=how.stride)
 

@@ -1,0 +1,57 @@
+"""Run our code and its peers in turn, and compare their speeds."""
+
+import platform
+import re
+from collections.abc import Callable
+from typing import Any
+
+# "ours" or a peer → case → a function that runs it once and returns its seconds.
+Runs = dict[str, dict[str, Callable[[], float]]]
+
+ROUNDS = 5  # the best counts: other work on the machine comes and goes
+
+
+def compare(
+    runs: Runs,
+    counts: dict[str, int],
+    *,
+    unit: str,
+    conditions: dict[str, Any],
+    per: float = 1e6,
+    rounds: int = ROUNDS,
+) -> dict[str, Any]:
+    """Run everything in turn, `rounds` times; return rates in units of `per`, and ours ÷ theirs.
+
+    `counts`: how many integers, characters or tokens one run of each case handles.
+    """
+    best: dict[tuple[str, str], float] = {}
+    for _ in range(rounds):
+        for who, cases in runs.items():
+            for case, run in cases.items():
+                best[who, case] = min(run(), best.get((who, case), float("inf")))
+    rates = {
+        who: {case: round(counts[case] / best[who, case] / per, 3) for case in cases}
+        for who, cases in runs.items()
+    }
+    ours = rates.pop("ours")
+    return {
+        "conditions": {"machine": machine(), "best of": rounds} | conditions,
+        "unit": unit,
+        "ours": ours,
+        "peers": rates,
+        "ratio": {
+            who: {case: round(ours[case] / rate, 3) for case, rate in cases.items()}
+            for who, cases in rates.items()
+        },
+    }
+
+
+def machine() -> str:
+    """The name of the CPU and the version of Python."""
+    name = platform.processor() or platform.machine()
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as cpuinfo:
+            name = re.findall(r"model name\s*: (.*)", cpuinfo.read())[0]
+    except (OSError, IndexError):
+        pass
+    return f"{name}, Python {platform.python_version()}"

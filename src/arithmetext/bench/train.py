@@ -1,0 +1,102 @@
+"""`nt bench train`: the speed of training.
+
+The peer is Hugging Face's GPT-2 in a plain loop, with the same shape and batch. On a GPU the model
+is the paper's, with half a million tokens per step; on a CPU it is that of `ntp-laptop`.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+
+from ..training.config import changed
+from ..training.devices import world
+from ..training.loop import Run
+from ..training.recipes import recipe
+from ..training.stream import Share
+from .comparison import ROUNDS, Runs, compare
+from .hugging_face import gpt2_like
+
+
+def measure() -> dict[str, Any]:
+    waited, worked = 0.0, 0.0  # seconds: waiting for text, in all
+
+    def ours(run: Run, parts: Iterator[Any]) -> float:
+        nonlocal waited, worked
+        start = time.perf_counter()
+        rows = [run.step(i, parts) for i in range(steps)]
+        rows[-1].seconds()  # wait for the last step to end
+        seconds = time.perf_counter() - start
+        waited, worked = waited + sum(row.waited for row in rows), worked + seconds
+        return seconds
+
+    with world() as here:
+        card = here.device.type == "cuda"
+        steps = 4 if card else 8
+        settings = ["model.positions=learned", "training.steps=1e6"]
+        config = changed(recipe("ntp-paper" if card else "ntp-laptop"), settings)
+        shape = config.model
+        tokenizer = config.tokens.tokenizer(config.text, config.n)
+        parts = Share(config, tokenizer, here.rank, here.size).parts(0)
+        runs: Runs = {"ours": {}}
+        for optimizer, name in {"adamw": "AdamW", "muon": "Muon"}.items():
+            run = Run(changed(config, [f"training.optimizer={optimizer}"]), here)
+            ours(run, parts)  # compile
+            runs["ours"][name] = partial(ours, run, parts)
+        if find_spec("transformers"):
+            kinds = {"Hugging Face GPT-2": False} | ({"the same, compiled": True} if card else {})
+            for peer, compiled in kinds.items():
+                runs[peer] = {
+                    "AdamW": _hugging_face_loop(run, next(parts), steps, compiled=compiled)
+                }
+        waited = worked = 0.0
+        report = compare(
+            runs,
+            dict.fromkeys(runs["ours"], steps * config.training.batch),
+            per=1e3,
+            rounds=3 if card else ROUNDS,
+            unit="thousand tokens a second",
+            conditions={
+                "device": here.name,
+                "model": f"{shape.description}, L = {shape.context}, D = {config.tokens.size},"
+                f" {'bfloat16' if here.bf16 else 'float32'}",
+                "batch": f"{config.training.batch} tokens, {run.micro} windows at once",
+                "not in the figures": "compiling",
+            },
+        )
+        report["conditions"]["time spent waiting for text"] = f"{waited / worked:.2%}"
+        mfu = run.mfu(report["ours"]["AdamW"] * 1e3)
+        if mfu is not None:
+            report["conditions"]["MFU"] = f"{mfu:.1%} (AdamW)"
+        return report
+
+
+def _hugging_face_loop(run: Any, part: Any, steps: int, *, compiled: bool) -> Callable[[], float]:
+    """The loop of a tutorial: fused AdamW and clipping, with the precision and batch of `run`.
+
+    Every step trains on the same windows, so that the loop never waits for text.
+    """
+    here = run.here
+    model = gpt2_like(run.model).to(here.device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+    forward = torch.compile(model, dynamic=False) if compiled else model
+    inputs = part.inputs.to(here.device)
+
+    def work() -> float:
+        start = time.perf_counter()
+        for _ in range(steps):
+            for _ in range(run.accumulation):
+                with here.precision():
+                    loss = forward(input_ids=inputs, labels=inputs).loss / run.accumulation
+                loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+        loss.item()
+        return time.perf_counter() - start
+
+    work()  # compile
+    return work
