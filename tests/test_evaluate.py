@@ -384,14 +384,8 @@ def test_evaluate_command(nt: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         return [f"{estimate['value']:.3f}", low, high]
 
     made = here["generation"]
-    assert [
-        "window",
-        "read",
-        "for",
-        "each",
-        "token",
-        *figures(made["slides"]["exact"]["accuracy"]),
-    ] in lines
+    exact = figures(made["slides"]["exact"]["accuracy"])
+    assert ["stride", "of", "one", "token", *exact] in lines
     beta = next(row for row in made["betas"] if row["beta"] == 0.7)
     columns = ("accuracy", "kl_paper", "jensen_shannon", "malformed")
     assert ["0.7", *(part for column in columns for part in figures(beta[column]))] in lines

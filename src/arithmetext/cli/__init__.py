@@ -23,7 +23,7 @@ from . import bench, evaluate, reproduce, search, stats, text, tokenizer, train,
 
 app = typer.Typer(
     help="The arithmetic text: integers as trees and Dyck words, and what models learn from them."
-    " Numbers may be written 360, 1_000, 1e13, 10^13, 10**13 or 2**64*3.",
+    " Integers may be written 360, 1_000, 1e13, 10^13, 10**13 or 2**64*3.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

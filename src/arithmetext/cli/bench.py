@@ -11,11 +11,19 @@ from .options import AsJson
 
 def bench(
     subject: Annotated[
-        str, typer.Argument(metavar="SUBJECT", help="sieve, encode, train, hmm, generate or start")
+        str,
+        typer.Argument(
+            metavar="SUBJECT", help="One of sieve, encode, train, hmm, generate and start."
+        ),
     ] = "sieve",
     as_json: AsJson = False,
 ) -> None:
-    """Measure speed, side by side with the peers that are installed."""
+    """Measure speed, beside other libraries that are installed.
+
+    The libraries are PARI/GP and primesieve for sieve, Hugging Face tokenizers and tiktoken for
+    encode, Hugging Face's GPT-2 for train and generate, hmmlearn, pomegranate and dynamax for hmm.
+    The subject start measures how long short commands take.
+    """
     from .. import bench
 
     if subject not in bench.SUBJECTS:

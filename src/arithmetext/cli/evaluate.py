@@ -16,13 +16,13 @@ from .options import AsJson, Seed, at_least
 if TYPE_CHECKING:
     from rich.text import Text
 
-MOST_WORDS = 10**6  # that `nt generate` makes: hours of work for a GPT on a CPU
-MOST_PROMPTS = 10**6  # accuracies are known to 0.001 by then
+MOST_WORDS = 10**6  # of `nt generate`; a GPT on a CPU takes hours for as many
+MOST_PROMPTS = 10**6  # of `nt evaluate`; they give accuracies to 0.001
 
 Model = Annotated[
     str,
     typer.Argument(
-        metavar="RUN", help="The folder of a run; or locator, ngram-8, oracle-13 and the like."
+        metavar="RUN", help="Folder of a run; or a baseline: locator, ngram-K or oracle-B."
     ),
 ]
 
@@ -31,7 +31,7 @@ def evaluate(
     run: Model,
     at: Annotated[
         list[str] | None,
-        typer.Option(metavar="N", help="Where to measure; may be repeated [1e13]."),
+        typer.Option(metavar="N", help="Measure near N; may be repeated  [default: 1e13]"),
     ] = None,
     prompts: Annotated[
         int,
@@ -42,10 +42,11 @@ def evaluate(
 ) -> None:
     """Measure a model on text it was not trained on.
 
-    Continuations word by word, likelihoods of the text and of what is made
-    up, square-free runs; or, for a model of masked text, the tokens it finds.
-    Intervals are of 95 %. A GPT reads its whole context again for each token,
-    so use a GPU for large models.
+    Measures the accuracy of continuations, and compares likelihoods of the text with those of
+    made-up texts; for a masked model it measures the share of hidden tokens that are found. All
+    intervals are 95 %. A GPT reads its whole context again for each token, so use a GPU for large
+    models. The baselines are the locator, n-grams of K words (such as ngram-8), and the oracle,
+    which knows n modulo the primes up to B (such as oracle-13).
     """
     from dataclasses import replace
 
@@ -89,17 +90,22 @@ def evaluate(
 
 def generate(
     run: Model,
-    at: Annotated[str, typer.Option(metavar="N", help="The integer to begin with.")] = "1e13",
+    at: Annotated[str, typer.Option(metavar="N", help="First integer to generate.")] = "1e13",
     words: Annotated[
-        int, typer.Option(parser=at_least(1, MOST_WORDS), metavar="K", help="How many words.")
+        int, typer.Option(parser=at_least(1, MOST_WORDS), metavar="K", help="Number of words.")
     ] = 60,
     beta: Annotated[
-        float, typer.Option(metavar="B", help="Inverse temperature; inf: the likeliest tokens.")
+        float,
+        typer.Option(metavar="B", help="Inverse temperature; inf takes the likeliest tokens."),
     ] = inf,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Let a model continue the text, and show the truth beside it."""
+    """Continue the text with a model, beside the true words.
+
+    The baselines are the locator, n-grams of K words (such as ngram-8), and the oracle, which knows
+    n modulo the primes up to B (such as oracle-13).
+    """
     from rich.console import Console
 
     from ..evaluation.generation import next_words
@@ -147,7 +153,7 @@ def generate(
 
 
 def _word(said: Any, i: int) -> str:
-    """A predicted word; what is malformed or missing is shown as such."""
+    """Predicted word i, or what is wrong with it."""
     if i >= len(said):
         return "(none)"
     return unpack(int(said[i])) or "(malformed)"
@@ -182,72 +188,75 @@ def _show(report: dict[str, Any], window: dict[str, Any]) -> None:
     print(
         f"{report['prompts']} prompts of {report['context']} tokens, continued by {made['tokens']}"
     )
-    slides = {"exact": "window read for each token", "block": "a quarter forgotten at once"}
-    _heading("word accuracy, likeliest tokens")
+    slides = {"exact": "stride of one token", "block": "stride of a quarter context"}
+    _heading("word accuracy, β = ∞")
     for name, quality in made["slides"].items():
         _line(slides[name] if len(made["slides"]) > 1 else "all tokens", quality["accuracy"])
     for row in made["by_tokens"]:
         if row["tokens"] in (16, 128) and row["tokens"] < made["tokens"]:
             _line(f"first {row['tokens']} tokens", row["accuracy"])
-    _heading("nats a word, the true ones before it given")
+    _heading("loss in nats per word, given the true words before it")
     _line("first tokens after the prompts", window["nats_per_word"])
     best = made["slides"]["exact"]
-    _heading("frequencies of words in a continuation against the true ones, nats")
-    _line("the paper's KL", best["kl_paper"], "over words that are generated")
+    _heading("word frequencies in a continuation against the true ones, in nats")
+    _line("the paper's KL", best["kl_paper"], "over generated words only")
     _line("which leaves out", best["kl_left_out"], "of the true words")
     _line("Kullback–Leibler divergence", best["kl_where_finite"], "where it is finite")
     _line("infinite for", best["kl_infinite"], "of the prompts")
     _line("Jensen–Shannon divergence", best["jensen_shannon"])
     _line("malformed words", best["malformed"])
     if len(made["betas"]) > 1:
-        _heading("inverse temperature" + (", by blocks" if "block" in made["slides"] else ""))
+        _heading(
+            "inverse temperature"
+            + (", stride of a quarter context" if "block" in made["slides"] else "")
+        )
         print(f"  {'β':>5}  {'accuracy':24}{'KL of the paper':24}{'Jensen–Shannon':24}malformed")
         for row in made["betas"]:
             columns = ("accuracy", "kl_paper", "jensen_shannon", "malformed")
             print(f"  {_beta(row['beta']):>5}  {_estimates(row, columns)}")
     _heading("words")
     print(f"  {'word':14} {'true':>6} {'generated':>9}  {'precision':24}{'recall':24}F1")
-    for row in made["words"][:SHOWN]:
+    for row in made["words"][:WORDS_SHOWN]:
         scores = _estimates(row, ("precision", "recall", "f1"))
         print(f"  {row['word']:14} {row['true']:6} {row['predicted']:9}  {scores}")
-    print(f"  generated where primes stand: {_shares(made['primes']['generated'])}")
-    print(f"  stands where primes are generated: {_shares(made['primes']['standing'])}")
+    print(f"  generated in place of primes: {_shares(made['primes']['generated'])}")
+    print(f"  true words where primes are generated: {_shares(made['primes']['standing'])}")
     aligned = made["alignment"]
-    _heading("collapse and slips: words left out or put in, after which all are compared wrongly")
-    _line("accuracy by chance", aligned["chance"])
-    _line("collapsed: no more than that", aligned["collapsed"])
+    _heading("collapse, and slips: a word skipped or added, which shifts all later ones")
+    _line("chance level of the accuracy", aligned["chance"])
+    _line("collapsed: at chance level", aligned["collapsed"])
     _line("explained by a shift", aligned["explained_by_shift"], "of the collapsed")
     _line("continuations that slip", aligned["slipped"])
-    _line("accuracy of these", aligned["accuracy_of_slipped"])
-    _line("of the others", aligned["accuracy_of_others"])
-    _line("of all, words at own shifts", aligned["realigned_accuracy"])
+    _line("their accuracy", aligned["accuracy_of_slipped"])
+    _line("accuracy of the others", aligned["accuracy_of_others"])
+    _line("accuracy of all, realigned", aligned["realigned_accuracy"])
     shifts = sorted(aligned["last_shifts"].items(), key=lambda item: (-item[1], abs(int(item[0]))))
     listed = ", ".join(f"{_signed(int(shift))} in {count}" for shift, count in shifts[:8])
-    print(f"  words ahead of the truth (−: behind) at the end: {listed}")
+    print(f"  shifts at the end, in words (+: ahead of the truth): {listed}")
     if "context" in window:
         _show_likelihoods(report, window)
     else:
-        print("\nno likelihoods: it is told, or finds out, where it stands")
+        print("\nLikelihoods skipped: this model already knows its position.")
     print("\n--json has more: all words, the confusion matrix, accuracy by length, each prompt")
 
 
 def _show_likelihoods(report: dict[str, Any], window: dict[str, Any]) -> None:
-    _heading("with so many tokens before, all true")
-    print(f"  {'from':>5} {'to':>5}  {'token accuracy':24}{'nats a word':24}next word right")
+    _heading("by the number of true tokens before")
+    print(f"  {'from':>5} {'to':>5}  {'token accuracy':24}{'nats per word':24}next word right")
     for row in window["context"]:
         columns = ("token_accuracy", "nats_per_word", "word_accuracy")
         print(f"  {row['first']:5} {row['last']:5}  {_estimates(row, columns)}")
     rows = window["likelihood"]
     controls = list(dict.fromkeys(row["control"] for row in rows))
-    _heading("is the text likelier than what is made up? area under the ROC curve")
+    _heading("is the text likelier than made-up text? area under the ROC curve")
     print(f"  {report['sequences']} sequences of each kind and length")
     print(f"  {'tokens':>6}  " + " ".join(f"{control:18}" for control in controls).rstrip())
     for length in dict.fromkeys(row["length"] for row in rows):
         areas = [_estimate(row["auc"], places=2) for row in rows if row["length"] == length]
         print(f"  {length:6}  " + " ".join(f"{area:18}" for area in areas).rstrip())
     runs = window["square_free_runs"]
-    _heading("prompts of runs of square-free words, log-likelihood a token")
-    print(f"  {'':30} {'':26} area against true ones")
+    _heading("prompts of runs of square-free words: log-likelihood per token")
+    print(f"  {'':30} {'':26} AUC against true prompts")
     _line("true prompts", runs["true"])
     for row in runs["runs"]:
         name = f"runs of {row['run']}" + (", which never occur" if row["run"] > 3 else "")
@@ -255,18 +264,22 @@ def _show_likelihoods(report: dict[str, Any], window: dict[str, Any]) -> None:
     control = window.get("impossible")
     if control is None:
         return
-    _heading("four words replaced by others that are equally common: nats for all four")
-    print(f"  {control['left']} of {control['asked']} places where such words were found")
+    _heading("four words replaced by equally common ones: nats for all four")
+    print(f"  {control['left']} of {control['asked']} places had such words")
     names = {
-        "true": "the true ones",
-        "here": "arithmetic allows them here",
-        "elsewhere": "it allows them, but not here",
+        "true": "the true words",
+        "here": "possible here",
+        "elsewhere": "possible, but not here",
         "impossible": "impossible: all square-free",
     }
     for kind, name in names.items():
         _line(name, control["nats"][kind])
-    _line("impossible ones cost more in", control["paired"]["here"], "of pairs with those allowed")
-    _line("", control["paired"]["elsewhere"], "of pairs with those not allowed here")
+    _line(
+        "impossible ones cost more in",
+        control["paired"]["here"],
+        "of pairs with words possible here",
+    )
+    _line("", control["paired"]["elsewhere"], "of pairs with words possible elsewhere")
 
 
 def _show_masked(report: dict[str, Any], rows: list[dict[str, Any]]) -> None:
@@ -279,10 +292,10 @@ def _show_masked(report: dict[str, Any], rows: list[dict[str, Any]]) -> None:
         found = [row["accuracy"] for row in rows if row["masked"] == share]
         print(f"  {share:6.0%}  " + " ".join(f"{value['value']:8.3f}" for value in found))
     widest = max((row["accuracy"]["high"] - row["accuracy"]["low"]) / 2 for row in rows)
-    print(f"\n  intervals are ± {widest:.3f} at the most (--json has each)")
+    print(f"\n  all intervals are within ± {widest:.3f} (--json has each)")
 
 
-SHOWN = 12  # words
+WORDS_SHOWN = 12
 
 
 def _heading(title: str) -> None:
@@ -294,7 +307,7 @@ def _line(name: str, estimate: dict[str, Any], about: str = "") -> None:
 
 
 def _estimate(estimate: dict[str, Any], places: int = 3) -> str:
-    """A figure and its interval."""
+    """A value with its interval: "0.426 [0.424, 0.429]"."""
     if estimate["value"] is None:
         return "–"
     value, low, high = (f"{estimate[key]:.{places}f}" for key in ("value", "low", "high"))
@@ -314,7 +327,7 @@ def _signed(shift: int) -> str:
 
 
 def _shares(counts: dict[str, int]) -> str:
-    """The commonest of some words, with their shares."""
+    """The five commonest words with their shares."""
     total = sum(counts.values())
     shown = [f"{word} {count / total:.0%}" for word, count in list(counts.items())[:5]]
-    return ", ".join(shown) or "there are none"
+    return ", ".join(shown) or "none"

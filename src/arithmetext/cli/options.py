@@ -11,21 +11,25 @@ from ..integers import parse_integer
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Cluster = Annotated[
     str | None,
-    typer.Option(metavar="ADDRESS", help="A Dask scheduler to work on, such as tcp://host:8786."),
+    typer.Option(metavar="ADDRESS", help="Run on this Dask scheduler, such as tcp://host:8786."),
 ]
 Wait = Annotated[
-    bool, typer.Option("--wait", help="Wait for another process that writes to the folder.")
+    bool, typer.Option("--wait", help="Wait until no other process writes to the folder.")
 ]
-Timeout = Annotated[float, typer.Option(help="Seconds to try to factor a hard number.")]
+Timeout = Annotated[
+    float, typer.Option(metavar="SECONDS", help="Give up factoring an integer after this time.")
+]
+Start = Annotated[str, typer.Argument(metavar="START", help="First integer, 2 or larger.")]
+Count = Annotated[str, typer.Argument(metavar="COUNT", help="Number of integers.")]
 
 
 def at_least(least: int, most: int | None = None) -> Callable[[str | int], int]:
-    """A parser of options that are integers, written as people write them."""
+    """A parser for integer options, which may be written 1e6 or 2^20 as everywhere."""
 
     def parse(value: str | int) -> int:
         try:
             number = parse_integer(str(value))
-        except InputError as error:  # a ValueError, whose message the command-line parser drops
+        except InputError as error:  # typer drops the message of any other ValueError
             raise typer.BadParameter(str(error)) from None
         if number < least:
             raise typer.BadParameter(f"it must be at least {least}, not {value}")
@@ -41,7 +45,7 @@ Seed = Annotated[int, typer.Option(parser=at_least(0, MOST_SEED), metavar="K", h
 
 
 def parse_range(start: str, count: str) -> tuple[int, int]:
-    """START and COUNT of a command as a half-open range."""
+    """START and COUNT as a half-open range."""
     lo = parse_integer(start)
     return lo, lo + parse_integer(count)
 

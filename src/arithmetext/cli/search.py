@@ -1,4 +1,4 @@
-"""`nt find`, `nt locate` and `nt horizon`: where words stand, and what residues say of them."""
+"""`nt find`, `nt locate` and `nt horizon`: where words occur, and what residues tell of them."""
 
 import json
 import sys
@@ -18,20 +18,30 @@ from .options import AsJson, Cluster, plural
 if TYPE_CHECKING:
     from ..search.locate import Location
 
-SHOWN = 20  # of the places of a window that is too short
-MOST_TEXT = 1 << 20  # bytes of input: 100,000 words, where 64 are enough below 10^13
+PLACES_SHOWN = 20  # of a window that is too short to tell where it stands
+MOST_TEXT = 1 << 20  # bytes of input: about 100,000 words; 64 are enough below 10^13
 
 
 def find(
     sentence: Annotated[
-        str, typer.Argument(help='Words in quotes, such as "111000 10"; * is any.')
+        str,
+        typer.Argument(
+            metavar="SENTENCE", help='Words in quotes, such as "111000 10"; `*` matches any word.'
+        ),
     ],
-    start: Annotated[str, typer.Option("--from", metavar="N", help="Where to begin.")] = "2",
-    stop: Annotated[str, typer.Option("--to", metavar="N", help="The last integer.")] = "1e9",
-    count: Annotated[bool, typer.Option("--count", help="Only say how many there are.")] = False,
+    start: Annotated[
+        str, typer.Option("--from", metavar="N", help="First integer to search.")
+    ] = "2",
+    stop: Annotated[str, typer.Option("--to", metavar="N", help="Last integer to search.")] = "1e9",
+    count: Annotated[
+        bool, typer.Option("--count", help="Print only the number of occurrences.")
+    ] = False,
     cluster: Cluster = None,
 ) -> None:
-    """Find every n where a sentence, a run of words, begins."""
+    """Find all places where a sentence, a run of words, begins.
+
+    If arithmetic says that a sentence occurs nowhere, or at a few places only, that is printed too.
+    """
     from ..search import sentences
     from ..text.ranges import spans
 
@@ -45,7 +55,7 @@ def find(
     for piece in sentences.find(wanted, lo, hi, cluster=cluster, title="searching"):
         found += len(piece)
         if not count:
-            for a, b in spans(0, len(piece), 1 << 16):  # Python's integers take much memory
+            for a, b in spans(0, len(piece), 1 << 16):  # a list of integers takes much more memory
                 print("\n".join(map(str, piece[a:b].tolist())), flush=True)
     if count:
         print(found)
@@ -59,16 +69,19 @@ def find(
 
 def locate(
     file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="The words; standard input if left out.")
+        Path | None,
+        typer.Argument(metavar="FILE", help="File with the words; standard input if omitted."),
     ] = None,
-    below: Annotated[str, typer.Option(metavar="N", help="Look no further.")] = "1e15",
+    below: Annotated[
+        str, typer.Option(metavar="N", help="Search the integers below this one.")
+    ] = "1e15",
     as_json: AsJson = False,
 ) -> None:
     """Find the integers that a run of words belongs to.
 
-    Prints the first of them. Words are separated by spaces or lines; * stands for one that is not
-    known. Try `nt words 31415926535897 64 | nt locate`. The exit code is 1 if there is no such
-    place.
+    Prints the first integer of the run. Words are separated by spaces or line ends; `*` stands for
+    an unknown word. Try `nt words 31415926535897 64 | nt locate`. The exit code is 1 if no integers
+    have these words.
     """
     from ..search import locate as locating
     from ..search import sentences
@@ -81,7 +94,7 @@ def locate(
     law, near, differing = None, None, []
     if not found.places and not found.too_short:
         law, near = sentences.forbidden(sentence), locating.nearest(sentence, found.below)
-    if near is not None and not near.differs:  # found where the first search had given up
+    if near is not None and not near.differs:  # the second search found what the first one missed
         found, near, law = replace(found, places=[near.place]), None, None
     if near is not None:
         differing = [
@@ -100,7 +113,7 @@ def locate(
         }
         print(json.dumps(answer))
     else:
-        for n in found.places[:SHOWN] if found.too_short else found.places:
+        for n in found.places[:PLACES_SHOWN] if found.too_short else found.places:
             print(n)
         _say(f"{plural(len(sentence), 'word')}{_verdict(found)}")
         if law is not None:
@@ -119,7 +132,7 @@ def locate(
 
 
 def _verdict(found: "Location") -> str:
-    """What can be said beside the places."""
+    """What the search says about other places."""
     bound = _exact(found.below)
     if found.too_short:
         return (
@@ -137,7 +150,7 @@ def _verdict(found: "Location") -> str:
 
 
 def _exact(n: int) -> str:
-    """An integer, written shorter where that says the same."""
+    """An integer in the short form if that is exact, else with all its digits."""
     return format_integer(n) if parse_integer(format_integer(n)) == n else str(n)
 
 
@@ -147,18 +160,19 @@ def _say(line: str) -> None:
 
 def horizon(
     accuracy: Annotated[
-        float | None, typer.Option(metavar="A", help="The share of words predicted right.")
+        float | None, typer.Option(metavar="A", help="Share of words predicted correctly.")
     ] = None,
     nats: Annotated[
-        float | None, typer.Option(metavar="X", help="Or the nats a word, teacher-forced.")
+        float | None,
+        typer.Option(metavar="X", help="Instead of --accuracy: loss in nats per word."),
     ] = None,
-    at: Annotated[str, typer.Option(metavar="N", help="The scale of the integers.")] = "1e13",
+    at: Annotated[str, typer.Option(metavar="N", help="Scale of the integers.")] = "1e13",
     as_json: AsJson = False,
 ) -> None:
-    """Find how many primes explain an accuracy.
+    """Find how many primes explain a model's accuracy or loss.
 
-    The arithmetic horizon is the least prime B such that knowing n modulo all powers of the primes
-    up to B, and the scale of n, is enough for this accuracy, or for these nats a word.
+    The arithmetic horizon is the least prime B for which it is enough to know the scale of n and
+    the residues of n modulo all powers of the primes up to B.
     """
     from dataclasses import asdict
 

@@ -1,4 +1,4 @@
-"""`nt stats …`: the text measured as a text."""
+"""`nt stats …`: statistics of the text."""
 
 import json
 from dataclasses import asdict
@@ -8,29 +8,27 @@ import typer
 
 from .. import cost
 from ..integers import parse_integer
-from .options import MOST_SEED, AsJson, Cluster, at_least, parse_range
+from .options import MOST_SEED, AsJson, Cluster, Count, Start, at_least, parse_range
 
 app = typer.Typer(
-    help="Measure the text: divergence, ranks, entropy, order, walks.",
+    help="Compute statistics of the text: entropy, divergence, ranks.",
     no_args_is_help=True,
 )
-
-Start = Annotated[str, typer.Argument(metavar="START", help="The first integer, 2 or larger.")]
-Count = Annotated[str, typer.Argument(metavar="COUNT", help="How many integers.")]
 
 
 @app.command()
 def divergence(
-    n: Annotated[str, typer.Argument(metavar="N", help="The text of 2..N is cut into chunks.")],
+    n: Annotated[str, typer.Argument(metavar="N", help="Last integer; 2..N is cut into chunks.")],
     chunks: Annotated[
-        int, typer.Option(parser=at_least(2), metavar="K", help="How many of equal size.")
+        int,
+        typer.Option(parser=at_least(2), metavar="K", help="Number of chunks, of equal length."),
     ] = 10,
     cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
-    """Jensen–Shannon divergence between chunks of the text.
+    """Compute Jensen–Shannon divergences between chunks.
 
-    In bits. Shows the last chunk against all; with --json the whole matrix.
+    In bits. Prints the divergence of every chunk from the last one; with --json the whole matrix.
     """
     import numpy as np
 
@@ -54,10 +52,10 @@ def divergence(
 
 @app.command()
 def ranks(
-    x: Annotated[str, typer.Argument(metavar="X", help="The text of 2..X.")],
+    x: Annotated[str, typer.Argument(metavar="X", help="Last integer.")],
     as_json: AsJson = False,
 ) -> None:
-    """Frequency against rank: does Zipf's law hold?"""
+    """Fit frequency against rank: does Zipf's law hold?"""
     from ..counting.census import census
     from ..counting.divergence import fit_ranks, rank_frequency
 
@@ -81,12 +79,12 @@ def entropy(
     start: Start,
     count: Count,
     longest: Annotated[
-        int, typer.Option(parser=at_least(1), metavar="K", help="Longest block.")
+        int, typer.Option(parser=at_least(1), metavar="K", help="Largest block, in words.")
     ] = 4,
     cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
-    """Entropy of blocks of 1, 2, … words, in bits."""
+    """Compute the entropy of blocks of 1, 2, … words, in bits."""
     from ..counting.order import block_entropies
 
     lo, hi = parse_range(start, count)
@@ -102,12 +100,15 @@ def entropy(
             f"{row.k:2} {row.blocks:14,} {row.distinct:12,} {row.entropy:10.5f}"
             f" {row.conditional:12.5f} {row.correction:9.5f}"
         )
-    print("\nThe bias is what Miller and Madow would add: where it is not small, count more.")
+    print("\nThe bias is the Miller–Madow correction: where it is not small, count more integers.")
 
 
 @app.command()
 def compression(start: Start, count: Count, as_json: AsJson = False) -> None:
-    """Bits per word after gzip and xz, of characters and of ranks."""
+    """Compress the text with gzip and xz: bits per word.
+
+    The text is compressed twice: as characters, and as the ranks of its words.
+    """
     from ..counting.order import compression as compress
 
     lo, hi = parse_range(start, count)
@@ -120,7 +121,7 @@ def reversal(
     start: Start,
     count: Count,
     words: Annotated[
-        int, typer.Option(parser=at_least(2), metavar="K", help="Words in a block.")
+        int, typer.Option(parser=at_least(2), metavar="K", help="Number of words in a block.")
     ] = 2,
     seed: Annotated[
         int,
@@ -133,7 +134,8 @@ def reversal(
 ) -> None:
     """Compare blocks of words with the same blocks reversed.
 
-    The floor is what chance makes of as many blocks, each turned round or not by a coin.
+    A divergence above the noise floor shows that the text has a direction. The floor is the
+    divergence that remains when every occurrence of a block is reversed with probability 1/2.
     """
     from ..counting.order import orientation
 
@@ -149,7 +151,8 @@ def reversal(
         f" {found.text.one_way:.2%} never reversed\n"
         f"divergence {found.text.divergence:.4g} bits, floor {found.floor:.4g} ±"
         f" {found.spread:.1g} (seed {seed})\n"
-        "Above the floor the text is oriented; below it, count more: the floor is somewhat high."
+        "Above the floor the text is oriented; below it, count more integers: the floor is"
+        " somewhat high."
     )
 
 
@@ -161,7 +164,10 @@ def walk(
     cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
-    """How unevenly one word is spread, in windows of every length."""
+    """Measure how unevenly a word is spread over the text.
+
+    Prints the variance of its count in windows of each length (lag), and its slope on log–log axes.
+    """
     from ..counting.walks import walk as measure
 
     lo, hi = parse_range(start, count)
@@ -179,7 +185,7 @@ def walk(
     print(
         f"\n{found.occurrences:,} occurrences; exponent {bend.before:.3f} up to a lag of"
         f" {bend.lag:,.0f}, {bend.after:.3f} after it"
-        "\n(1: no memory; 2: ballistic, as where the density drifts within the range)"
+        "\n(1: no memory; 2: ballistic, for example where the density drifts within the range)"
     )
 
 

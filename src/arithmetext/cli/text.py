@@ -9,18 +9,18 @@ import typer
 
 from .. import cost, trees
 from ..integers import parse_integer
-from .options import AsJson, at_least, parse_range, plural
+from .options import AsJson, Count, Start, at_least, parse_range, plural
 
 
 def words(
-    start: Annotated[str, typer.Argument(metavar="START", help="The first integer, 2 or larger.")],
-    count: Annotated[str, typer.Argument(metavar="COUNT", help="How many integers.")],
+    start: Start,
+    count: Count,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write .txt, or packed words as .npy or .npz."),
     ] = None,
 ) -> None:
-    """Print or write to a file the words of consecutive integers."""
+    """Print the words of consecutive integers, or save them."""
     from ..text import export, sieve
 
     lo, hi = parse_range(start, count)
@@ -34,15 +34,15 @@ def words(
 
 
 def census(
-    x: Annotated[str, typer.Argument(metavar="X", help="The last integer counted.")],
+    x: Annotated[str, typer.Argument(metavar="X", help="Last integer.")],
     top: Annotated[
-        int, typer.Option(parser=at_least(1), metavar="K", help="How many words to show.")
+        int, typer.Option(parser=at_least(1), metavar="K", help="Number of words to show.")
     ] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="Print every word as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all words as JSON.")] = False,
 ) -> None:
-    """Count how often each word occurs among 2..X, exactly.
+    """Count exactly how often each word occurs among 2..X.
 
-    It does not visit every integer: 1e13 takes seconds.
+    This does not visit every integer: X = 1e13 takes seconds.
     """
     from ..counting.census import census as count
     from ..counting.census import unigram_entropy
@@ -65,10 +65,13 @@ def census(
 
 
 def dictionary(
-    x: Annotated[str, typer.Argument(metavar="X", help="The last integer looked at.")],
+    x: Annotated[str, typer.Argument(metavar="X", help="Last integer.")],
     as_json: AsJson = False,
 ) -> None:
-    """Count the different words of 2..X exactly, even for X = 1e30."""
+    """Count exactly how many different words occur among 2..X.
+
+    This visits no integers: X = 1e30 takes less than a second.
+    """
     from ..counting.dictionary import dictionary_size
 
     bound = parse_integer(x)

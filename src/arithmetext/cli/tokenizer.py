@@ -1,4 +1,4 @@
-"""`nt tokenizer …`: words to tokens and back."""
+"""`nt tokenizer …`: train tokenizers, and turn words into tokens and back."""
 
 import json
 import sys
@@ -17,10 +17,10 @@ from .options import MOST_SEED, AsJson, at_least
 if TYPE_CHECKING:
     from ..text.sieve import Words
 
-CONTEXT = 1024  # the paper's L: how many tokens a model reads
-LINES = 8192  # of training text
-SHOWN = 10_000  # integers in a picture at the most
-BLOCK = 1 << 20  # characters of input that are read at once
+CONTEXT = 1024  # the paper's L, written into folders for transformers
+DEFAULT_LINES = 8192  # of 128 words each
+MOST_SHOWN = 10_000  # integers in a picture
+INPUT_BLOCK = 1 << 20  # characters of standard input to read at once
 
 app = typer.Typer(
     help="Train and use tokenizers: byte-pair encoding or whole words.",
@@ -33,7 +33,7 @@ TokenizerFile = Annotated[Path, typer.Argument(metavar="FILE", help="A tokenizer
 @app.command()
 def train(
     size: Annotated[
-        int, typer.Option(parser=at_least(3), metavar="D", help="How many tokens, 3 or more.")
+        int, typer.Option(parser=at_least(3), metavar="D", help="Number of tokens, 3 or more.")
     ],
     out: Annotated[
         Path,
@@ -42,35 +42,44 @@ def train(
         ),
     ],
     words: Annotated[
-        bool, typer.Option("--words", help="One token a word for the commonest words, not BPE.")
+        bool,
+        typer.Option("--words", help="Not BPE, but one token per word for the commonest words."),
     ] = False,
     lines: Annotated[
         int | None,
-        typer.Option(parser=at_least(1), metavar="K", help="Lines of 128 words for BPE [8192]."),
+        typer.Option(
+            parser=at_least(1),
+            metavar="K",
+            help="BPE: number of lines of 128 words to train on  [default: 8192]",
+        ),
     ] = None,
     seed: Annotated[
         int | None,
         typer.Option(
-            parser=at_least(0, MOST_SEED), metavar="K", help="Random seed of that sample [0]."
+            parser=at_least(0, MOST_SEED),
+            metavar="K",
+            help="BPE: random seed for choosing the lines  [default: 0]",
         ),
     ] = None,
 ) -> None:
-    """Train a tokenizer on the paper's training ranges and write it.
+    """Train a tokenizer on the paper's training text and save it.
 
-    Hugging Face tokenizers and transformers load what is written and give the same ids.
+    Hugging Face tokenizers and transformers load the saved file or folder and give the same ids.
     """
     from ..tokens import BPE, WordTokens
 
     if words and (lines is not None or seed is not None):
-        raise InputError("--words counts exactly and takes no sample: leave out --lines and --seed")
+        raise InputError(
+            "--words counts all words and takes no sample: leave out --lines and --seed"
+        )
     if not out.absolute().parent.is_dir():
         raise InputError(f"cannot write {out}: there is no folder {out.parent}")
     if not words:
-        cost.check(cost.tokenizer(size, lines or LINES))
+        cost.check(cost.tokenizer(size, lines or DEFAULT_LINES))
     tokenizer = (
         WordTokens.commonest(size)
         if words
-        else BPE.train(size, lines=lines or LINES, seed=seed or 0)
+        else BPE.train(size, lines=lines or DEFAULT_LINES, seed=seed or 0)
     )
     if out.suffix == ".json":
         tokenizer.save(out)
@@ -80,7 +89,7 @@ def train(
 
 @app.command()
 def encode(file: TokenizerFile) -> None:
-    """Read words from standard input, print their token ids.
+    """Read words from standard input and print their token ids.
 
     Words are separated by spaces or line ends, as `nt words` prints them.
     """
@@ -105,9 +114,10 @@ def encode(file: TokenizerFile) -> None:
 
 @app.command()
 def decode(file: TokenizerFile) -> None:
-    """Read token ids from standard input, print the words, one a line.
+    """Read token ids from standard input and print their words.
 
-    Words that are no Dyck words are printed as they are, and counted on standard error.
+    Prints one word per line. Words that are not Dyck words are printed as they are, and their
+    number is printed on standard error.
     """
     import numpy as np
 
@@ -124,8 +134,8 @@ def decode(file: TokenizerFile) -> None:
         text = unfinished + tokenizer.text(ids)
         decoded = read(text, inside=False)
         unfinished = decoded.tail
-        if len(unfinished) > BLOCK:
-            raise InputError(f"these ids are not a text: {BLOCK} characters without a space")
+        if len(unfinished) > INPUT_BLOCK:
+            raise InputError(f"these ids are not a text: {INPUT_BLOCK} characters without a space")
         words += len(decoded.words)
         malformed += len(decoded.malformed)
         sys.stdout.write(text[: len(text) - len(unfinished)].replace(" ", "\n"))
@@ -136,16 +146,18 @@ def decode(file: TokenizerFile) -> None:
 
 
 def _blocks() -> Iterator[str]:
-    """Standard input in pieces of about a megabyte, none of them ending inside a word or number."""
+    """Standard input in blocks of about a megabyte that end between words."""
     if sys.stdin is None:
         raise InputError("standard input is closed")
     sys.stdin.reconfigure(errors="replace")  # type: ignore[union-attr]
     rest = ""
-    while piece := sys.stdin.read(BLOCK):
+    while piece := sys.stdin.read(INPUT_BLOCK):
         place = max(map(piece.rfind, whitespace))
         if place < 0:
-            if len(rest) + len(piece) >= BLOCK:  # endless, or not text at all
-                raise InputError(f"the input has {BLOCK} characters without a space or line end")
+            if len(rest) + len(piece) >= INPUT_BLOCK:  # the input is endless, or not text
+                raise InputError(
+                    f"the input has {INPUT_BLOCK} characters without a space or line end"
+                )
             rest += piece
             continue
         yield rest + piece[:place]
@@ -156,11 +168,14 @@ def _blocks() -> Iterator[str]:
 @app.command()
 def show(
     file: TokenizerFile,
-    at: Annotated[str, typer.Option(metavar="N", help="The integers to show begin here.")] = "2",
+    at: Annotated[str, typer.Option(metavar="N", help="First integer to show.")] = "2",
     count: Annotated[
-        int, typer.Option(parser=at_least(1, SHOWN), metavar="K", help="How many integers to show.")
+        int,
+        typer.Option(
+            parser=at_least(1, MOST_SHOWN), metavar="K", help="Number of integers to show."
+        ),
     ] = 30,
-    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a picture.")] = None,
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Write an SVG picture.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show a tokenizer's tokens and how it splits integers."""
@@ -197,7 +212,7 @@ def show(
     print(
         f"{tokenizer.size} tokens ({figures['kind']}), mask token {tokenizer.mask_id}\n"
         f"{figures['words_per_token']:.3f} words and {figures['characters_per_token']:.2f}"
-        " characters a token, over 1e6 integers from 1e10\n"
+        " characters per token, over 1e6 integers from 1e10\n"
     )
     if isinstance(tokenizer, BPE) and tokenizer.merges:
         print("first merges (--json has all):")

@@ -16,36 +16,40 @@ from .options import AsJson, Wait
 
 def train(
     recipe: Annotated[
-        str | None, typer.Argument(metavar="RECIPE", help="One of those `nt recipes` lists.")
+        str | None, typer.Argument(metavar="RECIPE", help="Name of a recipe; see `nt recipes`.")
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="K=V", help="Change a setting, such as training.lr=1e-3."),
+        typer.Option(
+            "--set",
+            metavar="K=V",
+            help="Change a setting, such as training.lr=1e-3; may be repeated.",
+        ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The folder of the run (runs/RECIPE).")
+        Path | None, typer.Option(metavar="DIR", help="Folder of the run  [default: runs/RECIPE]")
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run that the folder holds.")
+        bool, typer.Option("--resume", help="Continue the run in the folder.")
     ] = False,
     wait: Wait = False,
     search_lr: Annotated[
         str | None,
-        typer.Option(metavar="A,B,…", help="Try learning rates by short runs, take the best."),
+        typer.Option(metavar="A,B,…", help="Try these learning rates in short runs, use the best."),
     ] = None,
     tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Write figures for TensorBoard as well.")
+        bool, typer.Option("--tensorboard", help="Also write logs for TensorBoard.")
     ] = False,
 ) -> None:
     """Train a model.
 
-    A run that was killed goes on with --resume and ends with the same weights. Several devices:
-    torchrun --nproc-per-node=K -m arithmetext train RECIPE.
+    A run that was interrupted and resumed ends with the same weights as one that was not. To train
+    on several devices: `torchrun --nproc-per-node=K -m arithmetext train RECIPE`.
     """
     from ..training import config, loop, recipes, search
 
     if tensorboard:
-        import_module("tensorboard")  # a missing one is found before the run's folder is made
+        import_module("tensorboard")  # if it is missing, stop before making the folder
     rates = _rates(search_lr)
     wanted = None
     if recipe is not None:
@@ -53,7 +57,9 @@ def train(
         folder = out or Path("runs") / recipe
     else:
         if not resume or out is None:
-            raise InputError("which recipe? `nt recipes` lists them; or --resume with --out DIR")
+            raise InputError(
+                "which recipe? `nt recipes` lists them; to resume a run, give --resume --out DIR"
+            )
         if settings or rates:
             raise InputError("a run that is resumed keeps its settings: leave out --set")
         folder = out
@@ -102,6 +108,6 @@ def _rates(written: str | None) -> list[float]:
 
 
 def _say(line: str) -> None:
-    """Of several processes that train together one speaks."""
+    """Print a line from the first of the processes that train together."""
     if os.environ.get("RANK", "0") == "0":
         print(line)

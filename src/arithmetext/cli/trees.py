@@ -18,16 +18,18 @@ def tree(
     ] = None,
     word: Annotated[
         list[str] | None,
-        typer.Option(metavar="WORD", help="Draw the shape of a Dyck word and name its least n."),
+        typer.Option(metavar="WORD", help="Draw the tree of this Dyck word; may be repeated."),
     ] = None,
-    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a picture.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a tree.")] = False,
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Write an SVG picture.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per tree.")
+    ] = False,
     timeout: Timeout = 60,
 ) -> None:
     """Draw the tree of an integer, or of a word.
 
-    The root is at the bottom; every node above it carries its prime, and above each prime stands
-    the tree of its exponent.
+    The root is at the bottom. The nodes above it are the primes of the integer, and above each
+    prime stands the tree of its exponent. A word belongs to many integers: the least is printed.
     """
     from ..drawing import svg_drawing, text_drawing
 
@@ -62,11 +64,11 @@ def word(
     numbers: Annotated[list[str], typer.Argument(metavar="N...", help="Integers, 1 or larger.")],
     timeout: Timeout = 60,
 ) -> None:
-    """Print the Dyck word of each integer, one a line.
+    """Print the Dyck word of each integer, one per line.
 
     The word of 1 is empty.
     """
-    # All of them before the first is printed: a mistake in the last one loses nothing.
+    # Compute all words before printing any: a mistake in the last argument must print nothing.
     for w in [trees.word(parse_integer(n), timeout=timeout) for n in numbers]:
         print(w)
 
@@ -89,7 +91,7 @@ def _tree_json(t: trees.Tree) -> dict[str, Any]:
 
 
 def _least(shape: trees.Tree) -> int | str:
-    """The least integer with this shape; as a formula where its digits would fill pages."""
+    """The least integer with this tree; its factorization if it has thousands of digits."""
     smallest = trees.least_labels(shape)
     try:
         return smallest.value
