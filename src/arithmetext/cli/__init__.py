@@ -10,6 +10,7 @@ import gc
 import os
 import re
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from difflib import get_close_matches
 from typing import Annotated, Any, NoReturn
@@ -31,24 +32,18 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _command in (  # in the order in which `nt --help` lists them
-    trees.tree,
-    trees.word,
-    text.words,
-    text.census,
-    text.dictionary,
-    search.find,
-    search.locate,
-    search.horizon,
-    train.recipes,
-    train.train,
-    evaluate.generate,
-    evaluate.evaluate,
-    reproduce.reproduce,
-    reproduce.report,
-    bench.bench,
-):
-    app.command()(_command)
+# In the order of `nt --help` and docs/commands.md, which has a section for each key.
+COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Integers": (trees.tree, trees.word),
+    "Text": (text.words, text.census, text.dictionary),
+    "Search": (search.find, search.locate, search.horizon),
+    "Models": (train.recipes, train.train, evaluate.generate, evaluate.evaluate),
+    "The paper": (reproduce.reproduce, reproduce.report),
+    "Speed": (bench.bench,),
+}
+for _group in COMMANDS.values():
+    for _command in _group:
+        app.command()(_command)
 app.add_typer(stats.app, name="stats")
 app.add_typer(tokenizer.app, name="tokenizer")
 

@@ -171,8 +171,8 @@ def horizon(
 ) -> None:
     """Find how many primes explain a model's accuracy or loss.
 
-    The arithmetic horizon is the least prime B for which it is enough to know the scale of n and
-    the residues of n modulo all powers of the primes up to B.
+    The arithmetic horizon is the least prime B such that the scale of n and the residues of n
+    modulo all powers of the primes up to B are enough to predict words as well as the model does.
     """
     from dataclasses import asdict
 
