@@ -13,7 +13,7 @@ from torch import Tensor
 
 from arithmetext.evaluation.attention import ORIGINS, Looked, begins, by_distance, swing
 from arithmetext.evaluation.codec import to_json
-from arithmetext.models.gpt import GPT, HEAD, GPTConfig, watching
+from arithmetext.models.gpt import GPT, HEAD_DIM, GPTConfig, watching
 from arithmetext.text.sieve import words
 from arithmetext.tokens import BPE, Tokenizer, WordTokens
 
@@ -91,7 +91,7 @@ def test_patterns_are_what_queries_make_of_keys() -> None:
             seen[f"blocks.{layer}.attention.{which}"][0] for which in ("queries", "keys")
         )
         for last in range(CONTEXT):
-            scores = (keys[:, : last + 1] @ queries[:, last, :, None])[..., 0] / HEAD**0.5
+            scores = (keys[:, : last + 1] @ queries[:, last, :, None])[..., 0] / HEAD_DIM**0.5
             expected = scores.softmax(-1).float()
             torch.testing.assert_close(found[layer, :, last, : last + 1], expected)
             assert not found[layer, :, last, last + 1 :].any()

@@ -19,7 +19,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors import SafetensorError
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from arithmetext.errors import InputError
 from arithmetext.models.gpt import GPT, GPTConfig
@@ -182,6 +182,27 @@ def test_the_weights_alone(two: tuple[Path, Any, Any], capsys: pytest.CaptureFix
         expected = {name: value for name, value in bits.items() if name.startswith("model/")}
         assert trained.bits() == expected
     assert capsys.readouterr().err == ""
+
+
+@each_optimizer
+def test_checkpoints_with_older_names_of_parameters(tmp_path: Path, optimizer: str) -> None:
+    ours = Trained(optimizer, count=1)
+    ours.save(tmp_path, FIRST)
+    path = tmp_path / "00000100"
+    for file in FILES[:2]:
+        tensors = {
+            name.replace("mlp_up", "widen").replace("mlp_down", "narrow"): tensor
+            for name, tensor in load_file(path / file).items()
+        }
+        assert any(".widen." in name for name in tensors)
+        save_file(tensors, path / file)
+    (path / "state.json").write_bytes(with_digest(path, asdict(FIRST)))
+    again = Trained(optimizer, seed=1)
+    assert again.restore(tmp_path) == FIRST
+    assert again.bits() == ours.bits()
+    weights = Trained(optimizer, seed=1)
+    load_weights(tmp_path, 100, weights.model)
+    assert weights.model.state_dict().keys() == ours.model.state_dict().keys()
 
 
 # Which are kept

@@ -151,7 +151,7 @@ def test_what_a_gpt_does_not_read() -> None:
     masked = GPT(GPTConfig(layers=1, heads=1, context=8), vocabulary=9, causal=False)
     with pytest.raises(InputError, match="masked"):
         masked.read(Prompts(prompts(2)))
-    with pytest.raises(InputError, match="a prompt needs a token"):
+    with pytest.raises(InputError, match="a prompt needs at least one token"):
         gpt().read(Prompts(prompts(2, 0)))
 
 

@@ -17,12 +17,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from arithmetext.models.gpt import (
     GPT,
-    HEAD,
+    HEAD_DIM,
     GPTConfig,
     Hook,
-    angles,
+    apply_rope,
     gelu,
-    turned,
+    rope_table,
     watching,
 )
 from arithmetext.text.sieve import words
@@ -179,7 +179,7 @@ def test_initial_values() -> None:
         if "norm" in name or name.endswith("bias"):
             assert torch.equal(parameter, torch.full_like(parameter, name.endswith("norm.weight")))
         else:
-            last = name.endswith(("out.weight", "narrow.weight"))
+            last = name.endswith(("out.weight", "mlp_down.weight"))
             assert parameter.std().item() == pytest.approx(0.005 if last else 0.02, rel=0.05)
             assert abs(parameter.mean().item()) < 0.001
 
@@ -190,11 +190,11 @@ def test_initial_values() -> None:
 @given(st.integers(0, 900), st.integers(0, 900), st.integers(0, 100), st.integers(0, 2**32))
 def test_scores_depend_on_distance(first: int, second: int, shift: int, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
-    q, k = torch.randn(2, HEAD, generator=generator, dtype=torch.float64)
-    turns = angles(1024).double()
+    q, k = torch.randn(2, HEAD_DIM, generator=generator, dtype=torch.float64)
+    rope = rope_table(1024).double()
 
     def score(m: int, n: int) -> Tensor:
-        return turned(q[None], turns[m : m + 1])[0] @ turned(k[None], turns[n : n + 1])[0]
+        return apply_rope(q[None], rope[m : m + 1])[0] @ apply_rope(k[None], rope[n : n + 1])[0]
 
     # The angles have 24 bits and reach 1000.
     size = (q.norm() * k.norm()).item()
@@ -203,19 +203,19 @@ def test_scores_depend_on_distance(first: int, second: int, shift: int, seed: in
 
 
 def test_turns() -> None:
-    x = torch.randn(7, HEAD, generator=torch.Generator().manual_seed(0))
-    result = turned(x, angles(7))
+    x = torch.randn(7, HEAD_DIM, generator=torch.Generator().manual_seed(0))
+    result = apply_rope(x, rope_table(7))
     assert torch.equal(result[0], x[0])
     for place in (1, 6):
         for pair in (0, 1, 31):
-            angle = place * 10_000 ** (-2 * pair / HEAD)
+            angle = place * 10_000 ** (-2 * pair / HEAD_DIM)
             number = complex(x[place, pair], x[place, pair + 32])
             number *= complex(math.cos(angle), math.sin(angle))
             assert result[place, pair].item() == pytest.approx(number.real, abs=1e-5)
             assert result[place, pair + 32].item() == pytest.approx(number.imag, abs=1e-5)
 
 
-def test_a_rotary_score_forgets_where_a_text_begins() -> None:
+def test_a_rotary_score_depends_on_distance_alone() -> None:
     """Of the second half of a text, one layer's pattern depends on the distances alone."""
     model, ids = make("rotary", layers=1), some(2, 16)
     name = "blocks.0.attention.pattern"
@@ -224,11 +224,11 @@ def test_a_rotary_score_forgets_where_a_text_begins() -> None:
         model(torch.cat([ids, ids], 1))
     q, k = seen["blocks.0.attention.queries"], seen["blocks.0.attention.keys"]
     assert not torch.allclose(q[..., :16, :], q[..., 16:, :], atol=0.1)
-    later = attention.attend(q[..., 16:, :], k[..., 16:, :], None)
+    later = attention.weights(q[..., 16:, :], k[..., 16:, :], None)
     with watching(model, name) as seen:
         model(ids)
     # The angles have 24 bits and reach 32.
-    size = (q.norm(dim=-1).max() * k.norm(dim=-1).max() / math.sqrt(HEAD)).item()
+    size = (q.norm(dim=-1).max() * k.norm(dim=-1).max() / math.sqrt(HEAD_DIM)).item()
     assert_close(later, seen[name], 32 * FLOAT32 * size)
 
 
@@ -258,15 +258,15 @@ def test_what_passes(positions: str, causal: bool) -> None:
 
     for layer, block in enumerate(model.blocks):
         q, k, v, pattern, mixed = (seen[f"blocks.{layer}.{place}"] for place in PLACES[3:])
-        assert q.shape == k.shape == v.shape == (3, 2, length, HEAD)
+        assert q.shape == k.shape == v.shape == (3, 2, length, HEAD_DIM)
         assert_close(pattern.sum(-1), torch.ones(3, 2, length).double())
         above = pattern[..., torch.ones(length, length).triu(1).bool()]
         assert (above == 0).all() if causal else (above > 0).all()
         assert_close(mixed, (pattern @ v).transpose(1, 2).flatten(2))
         before, between, after = (seen[f"blocks.{layer}.{place}"] for place in PLACES[:3])
         assert_close(between, before + block.attention.out(mixed))
-        wide = block.widen(block.mlp_norm(between))
-        assert_close(after, between + block.narrow(F.gelu(wide, approximate="tanh")))
+        wide = block.mlp_up(block.mlp_norm(between))
+        assert_close(after, between + block.mlp_down(F.gelu(wide, approximate="tanh")))
 
 
 def test_only_what_was_asked_for_is_collected() -> None:

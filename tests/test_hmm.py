@@ -17,7 +17,7 @@ from torch import Tensor
 from arithmetext.errors import InputError
 from arithmetext.models import files
 from arithmetext.models.gpt import GPT, GPTConfig
-from arithmetext.models.hmm import HMM, LEAST, HMMConfig, LogLikelihood
+from arithmetext.models.hmm import HMM, MIN_PROBABILITY, HMMConfig, LogLikelihood
 from arithmetext.models.language import Prompts
 from arithmetext.tokens import WordTokens, load
 from arithmetext.training.config import Config, changed, differences, settings
@@ -61,7 +61,7 @@ def in_log_space(logarithms: tuple[Tensor, ...], ids: Tensor) -> Tensor:
     """The forward algorithm in float64, every sum by log-sum-exp, no move below the least."""
 
     def floored(logs: Tensor) -> Tensor:
-        return logs + (logs.clamp_min(math.log(LEAST)) - logs).detach()
+        return logs + (logs.clamp_min(math.log(MIN_PROBABILITY)) - logs).detach()
 
     initial, transition, emission = (logs.double() for logs in logarithms)
     initial, transition = floored(initial), floored(transition)
@@ -237,7 +237,7 @@ def test_reading_on_is_reading_more(conditioned: str) -> None:
 
 
 def test_an_empty_prompt_is_refused() -> None:
-    with pytest.raises(InputError, match="a prompt needs a token"):
+    with pytest.raises(InputError, match="a prompt needs at least one token"):
         hmm().read(Prompts(torch.empty(2, 0, dtype=torch.int64)))
 
 

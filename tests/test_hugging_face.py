@@ -82,12 +82,12 @@ def logits_there(there: Any, ids: Tensor, *, causal: bool) -> Tensor:
 
 def in_float64(model: GPT, there: Any) -> None:
     """Make both compute in float64, where the order of additions hardly matters."""
-    if model.turns is not None:  # the angles are rounded another way there
+    if model.rope is not None:  # the angles are rounded another way there
         places = torch.arange(model.config.context)[None]
         embedding = there.gpt_neox.rotary_emb(torch.zeros(1), places)
-        turns = torch.stack([part[0] for part in embedding], 1)
-        torch.testing.assert_close(model.turns, turns, atol=1e-5, rtol=0)
-        model.turns = turns
+        rope = torch.stack([part[0] for part in embedding], 1)
+        torch.testing.assert_close(model.rope, rope, atol=1e-5, rtol=0)
+        model.rope = rope
     model.double()
     there.double()
 
@@ -290,7 +290,12 @@ ROPE = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 
         ("learned", "n_head", True, '"n_head" is true, not a number'),
         ("learned", "n_layer", 10**30, f'"n_layer" is {10**30}, not a number'),
         ("learned", "n_layer", 10**6, "too few for 1000000 layers"),
-        ("learned", "n_layer", 1, 'has "transformer.h.1.attn.c_attn.bias"; a GPT2LMHeadModel of'),
+        (
+            "learned",
+            "n_layer",
+            1,
+            'has "transformer.h.1.attn.c_attn.bias", which our GPT2LMHeadModel has',
+        ),
         ("learned", "n_layer", 3, "lacks transformer.h.2.ln_1.weight; GPT2LMHeadModel has it"),
         ("learned", "n_positions", ABSENT, '"n_positions" is null, not a number from 1'),
         ("learned", "n_positions", 31, "wpe.weight is [32, 128] of torch.float32, not [31, 128]"),
@@ -350,7 +355,7 @@ def test_models_of_transformers_that_are_others(tmp_path: Path) -> None:
             ("learned", {"activation_function": "relu"}, '"relu", not "gelu_pytorch_tanh"'),
             ("learned", {"n_head": 4}, "a head is 64 wide, and there are 4"),
             ("learned", {"tie_word_embeddings": False}, "is false, not true"),
-            ("learned", {"add_cross_attention": True}, 'h.0.crossattention.c_attn.bias"; a'),
+            ("learned", {"add_cross_attention": True}, 'h.0.crossattention.c_attn.bias", which'),
             ("rotary", {"rotary_pct": 0.25}, "is 0.25, not 1.0"),
             ("rotary", {"use_parallel_residual": True}, "is true, not false"),
             ("rotary", {"attention_bias": False}, "is false, not true"),
@@ -373,8 +378,8 @@ ATTENTION = "transformer.h.1.attn.c_attn.weight"
         (ATTENTION, lambda t: t[0].clone(), "is [384] of torch.float32, not [128, 384] of floats"),
         (ATTENTION, lambda t: t.int(), "is [128, 384] of torch.int32, not [128, 384] of floats"),
         (ATTENTION, lambda t: t[:0].clone(), "is [0, 384] of torch.float32, not [128, 384]"),
-        ("lm_head.weight", lambda t: torch.zeros(64, 128), 'has "lm_head.weight"; a GPT2LMHead'),
-        ("a\nb", lambda t: torch.zeros(1), 'has "a\\nb"; a GPT2LMHeadModel of ours has it not'),
+        ("lm_head.weight", lambda t: torch.zeros(64, 128), 'has "lm_head.weight", which our GPT2'),
+        ("a\nb", lambda t: torch.zeros(1), 'has "a\\nb", which our GPT2LMHeadModel has not'),
     ],
 )
 def test_other_tensors(

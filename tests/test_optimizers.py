@@ -232,7 +232,7 @@ def test_only_queries_keys_and_values_are_divided(heads: int) -> None:
     assert divided == {
         f"blocks.{layer}.{name}.weight": 3 if name == "attention.qkv" else 1
         for layer in range(2)
-        for name in ("attention.qkv", "attention.out", "widen", "narrow")
+        for name in ("attention.qkv", "attention.out", "mlp_up", "mlp_down")
     }
 
 

@@ -16,7 +16,7 @@ from arithmetext.counting.dictionary import dictionary_size
 from arithmetext.counting.histograms import count_words
 from arithmetext.errors import InputError
 from arithmetext.models.language import Prompts
-from arithmetext.models.oracle import COUNT, ROOM, Oracle
+from arithmetext.models.oracle import SAMPLE, SPAN, Oracle
 from arithmetext.search import residues
 from arithmetext.text.kernels import CHILD_LENGTHS
 from arithmetext.text.sieve import words
@@ -215,7 +215,7 @@ def test_oracle_gives_the_true_word_its_probability(oracle):
 
 
 def test_oracle_leaves_out_no_word_that_is_possible(oracle):
-    n = next(n for n in range(AT, AT + ROOM) if smooth_and_rest(n, 7)[0] == 1)
+    n = next(n for n in range(AT, AT + SPAN) if smooth_and_rest(n, 7)[0] == 1)
     assert len(oracle.word_distribution(n)[0]) >= dictionary_size(n)
 
 
@@ -230,12 +230,12 @@ def test_oracle_is_not_estimated_from_what_it_answers_for(monkeypatch):
     assert hi - lo == oracle.rests.counts.sum() == 1 << 12
     oracle.word_distribution(lo - 1)
     for n in [AT - 1, lo, hi - 1, hi]:
-        with pytest.raises(InputError, match="it answers for"):
+        with pytest.raises(InputError, match="the oracle predicts"):
             oracle.word_distribution(n)
 
 
 def test_a_smooth_integer_is_known_for_certain(oracle):
-    n = next(n for n in range(AT, AT + ROOM) if smooth_and_rest(n, 7)[0] == n)
+    n = next(n for n in range(AT, AT + SPAN) if smooth_and_rest(n, 7)[0] == n)
     found, p = oracle.word_distribution(n)
     assert found.tolist() == [trees.packed(n)]
     assert p.tolist() == [1]
@@ -294,8 +294,8 @@ def test_what_spells_no_word_is_impossible_and_ends_with_a_space(oracle, tokens)
 
 
 def test_oracle_needs_integers_of_its_scale():
-    for at, count in [(10**6, COUNT), (10**9, 0)]:
-        with pytest.raises(InputError, match="scale"):
+    for at, count in [(10**6, SAMPLE), (10**9, 0)]:
+        with pytest.raises(InputError, match="cannot estimate"):
             Oracle.estimate(7, at, tokens=TOKENS, count=count)
 
 

@@ -39,7 +39,7 @@ def continued(
 ) -> Continuations:
     """Continue all prompts by `count` tokens, a batch at a time.
 
-    A GPT drops the oldest `stride` tokens when its context is full (`models.window.Window`).
+    A GPT drops the oldest `stride` tokens when its context is full (`models.kv_cache`).
     """
     with progress(f"generating, β = {beta:g}", len(prompts) * count, "tokens") as advance:
         parts = [

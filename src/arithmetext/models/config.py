@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from .gpt import GPT
     from .hmm import HMM
 
-HEAD = 64  # the width of a head
+HEAD_DIM = 64  # the width of an attention head
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,10 +16,10 @@ class GPTConfig:
 
     layers: int = 12
     heads: int = 12
-    context: int = 1024  # L, the most tokens it reads
+    context: int = 1024  # L, the most tokens that it sees at once
     positions: Literal["learned", "rotary"] = "learned"
 
-    # Without annotations, so that these are no settings.
+    # A class attribute without a type is no setting.
     kind = "GPT"
     sizes = ("layers", "heads")  # the settings that must be 1 or more
     tasks = ("ntp", "mlm")
@@ -27,7 +27,7 @@ class GPTConfig:
 
     @property
     def width(self) -> int:
-        return self.heads * HEAD
+        return self.heads * HEAD_DIM
 
     @property
     def description(self) -> str:

@@ -1,7 +1,7 @@
-"""A model and its tokenizer in a folder, whichever model it is.
+"""Save and load a trained model and its tokenizer.
 
-A GPT is written in the Hugging Face format. An HMM is not known there: its config has the
-"model_type" hmm, and its tensors are the parameters under their own names.
+A GPT is written in the Hugging Face format. Hugging Face has no HMM: the config of one has the
+"model_type" hmm, and its tensors have the names of our parameters.
 """
 
 import json
@@ -24,7 +24,7 @@ CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json
 
 
 def save(model: TrainableModel, tokenizer: Tokenizer, folder: Path) -> None:
-    """Write what `load` reads; the config comes last."""
+    """Write the files that `load` reads; the config comes last."""
     if isinstance(model, GPT):
         save_pretrained(model, tokenizer, folder)
         return
@@ -44,7 +44,7 @@ def load(folder: Path) -> tuple[TrainableModel, Tokenizer]:
     kind = read_config(path).get("model_type") if path.exists() else None
     if kind not in kinds:
         raise InputError(
-            f'{folder} holds no model: the "model_type" {" or ".join(kinds)} is not there'
+            f'{folder} holds no model: its {CONFIG} must have the "model_type" {" or ".join(kinds)}'
         )
     model: TrainableModel = _load_hmm(folder) if kind == "hmm" else load_pretrained(folder)
     tokenizer = load_tokenizer(folder / TOKENIZER)

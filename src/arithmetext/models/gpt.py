@@ -1,19 +1,19 @@
-"""The GPT-2 of the paper, on one page, and the variant of it that learns faster.
+"""The paper's GPT-2 on one page, and a variant with rotary positions that learns faster.
 
     x⁰ = tokens + positions
     y  = x + attention(norm(x))         for each of the layers
     x  = y + 4d-wide tanh-GELU(norm(y))
     logits = norm(x) · tokensᵀ
 
-Next-token prediction is causal: a position sees itself and what comes before it. For masked
-modelling every position sees all. With `positions="rotary"` nothing is added to the tokens; queries
-and keys are turned by angles that grow with their positions instead, so that a score depends on
-distance.
+For next-token prediction the attention is causal: a position sees itself and those before it. For
+masked modelling every position sees all. With `positions="rotary"` nothing is added to the tokens;
+instead RoPE rotates queries and keys by angles that grow with their positions, so that a score
+depends on distance.
 
-What happens inside passes through named places, `Hook`s, that do nothing by themselves: on the
-residual stream `blocks.3.residual_before`, `residual_between`, `residual_after`, in the attention
-`blocks.3.attention.queries`, `keys`, `values`, `pattern`, `mixed`. `watching` collects what passes;
-a forward hook that returns a tensor replaces it.
+Named `Hook` modules give access to the activations. They do nothing by themselves. On the residual
+stream: `blocks.3.residual_before`, `residual_between`, `residual_after`. In the attention:
+`blocks.3.attention.queries`, `keys`, `values`, `pattern`, `mixed`. `watching` collects activations;
+a forward hook that returns a tensor replaces one.
 """
 
 import math
@@ -27,18 +27,19 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import InputError
-from .config import HEAD as HEAD
+from .config import HEAD_DIM as HEAD_DIM
 from .config import GPTConfig as GPTConfig
 from .language import Prompts, TrainableModel
 
 if TYPE_CHECKING:
-    from .window import Kept, Past, Window
+    from .kv_cache import KVCache, LayerCache, SlidingContext
 
-TURNS = 10_000.0  # pairs of a head turn by 1 to nearly 1/10,000 of a radian a position
+# RoPE rotates the pairs of a head by 1 radian per position down to nearly 1/10,000.
+ROPE_BASE = 10_000.0
 
 
 class Hook(nn.Identity):
-    """A place where something passes."""
+    """A named place that an activation passes through."""
 
 
 class Attention(nn.Module):
@@ -50,29 +51,31 @@ class Attention(nn.Module):
         self.queries, self.keys, self.values = Hook(), Hook(), Hook()
         self.pattern, self.mixed = Hook(), Hook()
 
-    def forward(self, x: Tensor, turns: Tensor | None, kept: "Kept | None") -> Tensor:
-        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, HEAD)).permute(2, 0, 3, 1, 4)
-        if turns is not None:
-            q, k = turned(q, turns), turned(k, turns)
+    def forward(self, x: Tensor, rope: Tensor | None, cache: "LayerCache | None") -> Tensor:
+        """x: [batch, tokens, width]; rope: [tokens, 2, HEAD_DIM]; result as x."""
+        # q, k, v: [batch, heads, tokens, HEAD_DIM]
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, HEAD_DIM)).permute(2, 0, 3, 1, 4)
+        if rope is not None:
+            q, k = apply_rope(q, rope), apply_rope(k, rope)
         q, k, v = self.queries(q), self.keys(k), self.values(v)
-        seen = None
-        if kept is not None:
-            k, v, seen = kept.extend(k, v)
-        if self.pattern._forward_hooks:  # someone looks: the fused kernel does not show it
-            mixed = self.pattern(self.attend(q, k, seen)) @ v
+        visible = None
+        if cache is not None:
+            k, v, visible = cache.extend(k, v)
+        if self.pattern._forward_hooks:  # the fused kernel does not show the weights
+            mixed = self.pattern(self.weights(q, k, visible)) @ v
         else:
-            causal = self.causal and seen is None
-            mixed = F.scaled_dot_product_attention(q, k, v, seen, is_causal=causal)
+            causal = self.causal and visible is None
+            mixed = F.scaled_dot_product_attention(q, k, v, visible, is_causal=causal)
         out: Tensor = self.out(self.mixed(mixed.transpose(1, 2).flatten(2)))
         return out
 
-    def attend(self, q: Tensor, k: Tensor, seen: Tensor | None) -> Tensor:
-        """How much each position takes from each: rows that sum to one."""
-        scores = q @ k.mT / math.sqrt(HEAD)
-        if self.causal and seen is None:
-            seen = torch.ones_like(scores[0, 0], dtype=torch.bool).tril()
-        if seen is not None:
-            scores = scores.masked_fill(~seen, -math.inf)
+    def weights(self, q: Tensor, k: Tensor, visible: Tensor | None) -> Tensor:
+        """Attention weights, [batch, heads, queries, keys]; each row sums to one."""
+        scores = q @ k.mT / math.sqrt(HEAD_DIM)
+        if self.causal and visible is None:
+            visible = torch.ones_like(scores[0, 0], dtype=torch.bool).tril()
+        if visible is not None:
+            scores = scores.masked_fill(~visible, -math.inf)
         return scores.softmax(-1)
 
 
@@ -81,25 +84,28 @@ class Block(nn.Module):
         super().__init__()
         self.attention_norm, self.mlp_norm = nn.LayerNorm(config.width), nn.LayerNorm(config.width)
         self.attention = Attention(config, causal=causal)
-        self.widen = nn.Linear(config.width, 4 * config.width)
-        self.narrow = nn.Linear(4 * config.width, config.width)
+        self.mlp_up = nn.Linear(config.width, 4 * config.width)
+        self.mlp_down = nn.Linear(4 * config.width, config.width)
         self.residual_before, self.residual_between, self.residual_after = Hook(), Hook(), Hook()
 
     def forward(
-        self, x: Tensor, turns: Tensor | None, kept: "Kept | None", chosen: Tensor | None
+        self, x: Tensor, rope: Tensor | None, cache: "LayerCache | None", chosen: Tensor | None
     ) -> Tensor:
-        """After the attention, positions go their own ways: those not `chosen` are left behind."""
+        """x: [batch, tokens, width]; result: the same, or the `chosen` positions alone.
+
+        No position looks at others after the attention, so the rest can be left out from there on.
+        """
         x = self.residual_before(x)
-        x = self.residual_between(x + self.attention(self.attention_norm(x), turns, kept))
+        x = self.residual_between(x + self.attention(self.attention_norm(x), rope, cache))
         if chosen is not None:
             x = x.gather(1, chosen[..., None].expand(-1, -1, x.shape[-1]))
-        wide = gelu(self.widen(self.mlp_norm(x)))
-        after: Tensor = self.residual_after(x + self.narrow(wide))
+        wide = gelu(self.mlp_up(self.mlp_norm(x)))  # [batch, tokens, 4 * width]
+        after: Tensor = self.residual_after(x + self.mlp_down(wide))
         return after
 
 
 class GPT(TrainableModel):
-    """`vocabulary` counts the ids it reads and predicts: D, and one more with [MASK]."""
+    """`vocabulary` is the number of token ids: D, or D + 1 with [MASK]."""
 
     config: GPTConfig
     windowed = True
@@ -110,52 +116,53 @@ class GPT(TrainableModel):
         self.tokens = nn.Embedding(vocabulary, config.width)
         learned = config.positions == "learned"
         self.positions = nn.Embedding(config.context, config.width) if learned else None
-        self.turns: Tensor | None
-        self.register_buffer("turns", None if learned else angles(config.context), persistent=False)
+        self.rope: Tensor | None
+        table = None if learned else rope_table(config.context)
+        self.register_buffer("rope", table, persistent=False)
         blocks = [Block(config, causal=causal) for _ in range(config.layers)]
         self.blocks = nn.ModuleList(blocks)
         self.norm = nn.LayerNorm(config.width)
         self.apply(initialise)
-        for block in blocks:  # 2·layers terms add up on the residual stream
-            for last in block.attention.out, block.narrow:
+        for block in blocks:  # the residual stream is a sum of 2·layers terms
+            for last in block.attention.out, block.mlp_down:
                 nn.init.normal_(last.weight, std=0.02 / math.sqrt(2 * config.layers))
 
     def forward(
-        self, ids: Tensor, chosen: Tensor | None = None, past: "Past | None" = None
+        self, ids: Tensor, chosen: Tensor | None = None, cache: "KVCache | None" = None
     ) -> Tensor:
-        """The logits at every position, or at the `chosen` ones of each row alone.
+        """The logits at every position, or at the `chosen` positions of each row alone.
 
-        What is read is kept in the `past`, if there is one, and a single token goes on from there.
+        ids: [batch, tokens]; chosen: [batch, positions]; result: [batch, positions, vocabulary].
+        With a cache, the keys and values of the tokens are stored there, and a single token is read
+        after those that it holds.
         """
         if ids.shape[1] > self.config.context:
             raise InputError(
-                f"{ids.shape[1]} tokens are more than the {self.config.context} it reads"
+                f"{ids.shape[1]} tokens are more than the {self.config.context} that it reads"
             )
-        places: slice | Tensor = slice(ids.shape[1])
-        if past is not None and ids.shape[1] == 1:
-            places = past.place
-        x = self.tokens(ids)
+        positions: slice | Tensor = slice(ids.shape[1])
+        if cache is not None and ids.shape[1] == 1:
+            positions = cache.position
+        x = self.tokens(ids)  # [batch, tokens, width]
         if self.positions is not None:
-            x = x + self.positions.weight[places]
+            x = x + self.positions.weight[positions]
         if torch.is_autocast_enabled(x.device.type):  # half the traffic on the residual stream
             x = x.to(torch.get_autocast_dtype(x.device.type))
-        turns = None if self.turns is None else self.turns[places]
-        kept: Sequence[Kept | None] = [None] * len(self.blocks) if past is None else past.layers()
-        for block, layer in zip(self.blocks, kept, strict=True):
-            x = block(x, turns, layer, chosen if block is self.blocks[-1] else None)
+        rope = None if self.rope is None else self.rope[positions]
+        layers: Sequence[LayerCache | None]
+        layers = [None] * len(self.blocks) if cache is None else cache.layers()
+        for block, layer in zip(self.blocks, layers, strict=True):
+            x = block(x, rope, layer, chosen if block is self.blocks[-1] else None)
         x, weight = self.norm(x), self.tokens.weight
-        if x.dtype == torch.bfloat16:  # two likely tokens are often equal in so few bits
+        if x.dtype == torch.bfloat16:  # in so few bits the two likeliest tokens are often equal
             x, weight = x.float(), weight.float()
         return F.linear(x, weight)
 
-    def read(self, prompts: Prompts, *, stride: int = 1) -> "Window":
-        """Read prompts of any length; the model sees their last `context` tokens.
+    def read(self, prompts: Prompts, *, stride: int = 1) -> "SlidingContext":
+        """Read prompts of any length; the model sees their last `context` tokens."""
+        from .kv_cache import SlidingContext
 
-        `Window` says what `stride` means.
-        """
-        from .window import Window
-
-        return Window(self, prompts.ids.to(self.device), stride)
+        return SlidingContext(self, prompts.ids.to(self.device), stride)
 
     def loss(self, inputs: Tensor, targets: Tensor, chosen: Tensor | None = None) -> Tensor:
         logits = self(inputs, chosen)
@@ -173,7 +180,10 @@ class GPT(TrainableModel):
 
     @torch.no_grad()
     def attention(self, ids: Tensor) -> Tensor:
-        """One window at a time: the weights of a large model fill a gigabyte."""
+        """Attention weights while the model reads one window.
+
+        ids: [tokens]; result: [layers, heads, tokens, tokens], a gigabyte for a large model.
+        """
         with watching(self, "blocks.*.attention.pattern") as seen:
             self(ids[None].to(self.device))
         return torch.stack([pattern[0].float() for pattern in seen.values()])
@@ -192,7 +202,7 @@ class GPT(TrainableModel):
 
 
 def gelu(x: Tensor) -> Tensor:
-    """The tanh GELU; compiled as the logistic function that it is, which takes less time."""
+    """The tanh GELU; compiled, it is faster when written with the logistic function."""
     if torch.compiler.is_compiling():
         return x * torch.sigmoid(math.sqrt(8 / math.pi) * (x + 0.044715 * x * x * x))
     return F.gelu(x, approximate="tanh")
@@ -205,23 +215,26 @@ def initialise(module: nn.Module) -> None:
         nn.init.zeros_(module.bias)
 
 
-def angles(context: int) -> Tensor:
-    """Cosines and sines by which each pair of a head turns at each position: [context, 2, HEAD]."""
-    pairs = 1 / TURNS ** (torch.arange(0, HEAD, 2, device="cpu") / HEAD)
+def rope_table(context: int) -> Tensor:
+    """Cosines and sines of the angles of each pair at each position: [context, 2, HEAD_DIM]."""
+    pairs = 1 / ROPE_BASE ** (torch.arange(0, HEAD_DIM, 2, device="cpu") / HEAD_DIM)
     angle = torch.outer(torch.arange(context, device="cpu").float(), pairs).repeat(1, 2)
     return torch.stack([angle.cos(), angle.sin()], 1)
 
 
-def turned(x: Tensor, turns: Tensor) -> Tensor:
-    """Turn the pairs (i, i + HEAD/2) of every head."""
-    cosines, sines = turns.to(x.dtype).unbind(1)
+def apply_rope(x: Tensor, rope: Tensor) -> Tensor:
+    """Rotate the pairs (i, i + HEAD_DIM/2) of every head.
+
+    x: [batch, heads, tokens, HEAD_DIM]; rope: [tokens, 2, HEAD_DIM].
+    """
+    cosines, sines = rope.to(x.dtype).unbind(1)
     first, second = x.chunk(2, -1)
     return x * cosines + torch.cat([-second, first], -1) * sines
 
 
 @contextmanager
 def watching(model: nn.Module, *names: str) -> Iterator[dict[str, Tensor]]:
-    """Collect what passes the hooks of these names while the block runs; * stands for anything.
+    """Collect the activations at hooks while the `with` block runs; * in a name matches anything.
 
     >>> with watching(model, "blocks.*.attention.pattern") as seen:  # doctest: +SKIP
     ...     model(ids)

@@ -1,18 +1,18 @@
-"""The hidden Markov model of the paper, the baseline that a language model has to beat.
+"""The paper's hidden Markov model: the baseline that a language model has to beat.
 
-A state that is never seen moves by `transition` and shows a token by `emission`. The rows of these,
-and `initial`, are softmaxes of parameters that may be any numbers.
+A hidden state moves by `transition` and emits a token by `emission`. The rows of these matrices,
+and `initial`, are softmaxes of unconstrained parameters.
 
-The forward algorithm, αₜ = (αₜ₋₁ · A) ∘ B[:, xₜ], takes one matrix product a token for all windows
-together. Two things keep it within float32, whatever the parameters and the length: α is divided by
-its sum at every step; and of a token only counts how likely a state shows it relative to the state
-that shows it best, while no move is taken to be less likely than `LEAST`. So the sum is never below
-that, and nothing that matters is lost.
+The forward algorithm, αₜ = (αₜ₋₁ · A) ∘ B[:, xₜ], takes one matrix product per token for all
+windows together. Two rules keep it within float32, whatever the parameters and the length. α is
+divided by its sum at every step. The emission of a token is taken relative to the state that emits
+it best, and no transition is less likely than `MIN_PROBABILITY`; so the sum is never below that,
+and nothing that matters is lost.
 
-The gradient with respect to the logarithms of the probabilities is how often each is expected to be
-used. The backward algorithm counts it: one more product a token, and a single one over all tokens
-for the moves. Of each step it needs the states alone, where autograd would keep all that led to
-them, and makes two calls.
+The gradient with respect to the logarithms of the probabilities is the expected number of times
+that each is used. The backward algorithm computes it with one more product per token, and a single
+product over all tokens for the transitions. It stores the states of each step and nothing else;
+autograd would store every intermediate result.
 """
 
 from typing import Any, NamedTuple
@@ -25,29 +25,30 @@ from ..errors import InputError
 from .config import HMMConfig as HMMConfig
 from .language import Prompts, TrainableModel
 
-# States can be left out of account below 1e-38, the least that float32 holds. What is lost with one
-# is its share times what it may be worth later, 1 / LEAST, against another that has LEAST: 1e-8.
-LEAST = 1e-15
+# float32 drops states with a probability below 1e-38. Later tokens can make such a state more
+# important than another by at most a factor 1 / MIN_PROBABILITY, and another state has a
+# probability of at least MIN_PROBABILITY, so the relative error is 1e-38 / 1e-15² = 1e-8.
+MIN_PROBABILITY = 1e-15
 
 
 class Probabilities(NamedTuple):
-    """What the steps are made of."""
+    """The matrices of the forward algorithm: H states, D tokens."""
 
     initial: Tensor  # [H]
-    transition: Tensor  # [H, H], rows are where it comes from
-    likelihood: Tensor  # [D, H], that a state shows a token, relative to the best state for it
-    best: Tensor  # [D], the logarithm for that state
+    transition: Tensor  # [H, H], from row to column
+    likelihood: Tensor  # [D, H], of a token in a state, relative to the best state for the token
+    best: Tensor  # [D], log-probability of the token in that state
 
     def start(self, tokens: Tensor) -> Tensor:
-        """The states after one token, a distribution a row: [tokens, H]."""
-        return _shares(self.initial * self.likelihood[tokens])
+        """Distribution of the states after a first token: [B] to [B, H]."""
+        return _normalised(self.initial * self.likelihood[tokens])
 
     def move(self, states: Tensor, tokens: Tensor) -> Tensor:
-        """The states after one more token."""
-        return _shares(states @ self.transition * self.likelihood[tokens])
+        """Distribution of the states after one more token: [B, H] and [B] to [B, H]."""
+        return _normalised(states @ self.transition * self.likelihood[tokens])
 
     def predict(self, states: Tensor) -> Tensor:
-        """Log-probabilities of the token to come next, [..., D]."""
+        """Log-probabilities of the next token: [..., H] to [..., D]."""
         return (states @ self.transition @ self.likelihood.mT).log() + self.best
 
 
@@ -63,18 +64,18 @@ class HMM(TrainableModel):
         self.config, self.vocabulary = config, vocabulary
         states = config.states
         self.initial = nn.Parameter(nn.init.normal_(torch.empty(states)))
-        # Where each state leads to a few others from the start, the loss ends lower.
+        # A large spread, so that each state leads to few others: the loss ends lower.
         self.transition = nn.Parameter(nn.init.normal_(torch.empty(states, states), std=5.0))
         self.emission = nn.Parameter(nn.init.normal_(torch.empty(states, vocabulary)))
 
     def logarithms(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Of the initial, transition and emission probabilities."""
+        """Logarithms of the initial [H], transition [H, H] and emission [H, D] probabilities."""
         rows = self.initial, self.transition, self.emission
         initial, transition, emission = (row.log_softmax(-1) for row in rows)
         return initial, transition, emission
 
     def log_likelihood(self, ids: Tensor) -> Tensor:
-        """Of whole sequences, the first token included: [B, L] to [B]."""
+        """Log-likelihood of whole sequences, the first token included: [B, L] to [B]."""
         whole: Tensor = LogLikelihood.apply(*self.logarithms(), ids)  # type: ignore[no-untyped-call]
         return whole
 
@@ -127,11 +128,12 @@ class HMM(TrainableModel):
 
 
 class Filter:
-    """Prompts that have been read: the distribution of their states."""
+    """Prompts that have been read: the distribution of their states, [prompts, H]."""
 
     def __init__(self, p: Probabilities, prompts: Tensor) -> None:
+        """prompts: [prompts, tokens]."""
         if prompts.shape[1] < 1:
-            raise InputError("a prompt needs a token at least")
+            raise InputError("a prompt needs at least one token")
         self.p, self.states = p, p.start(prompts[:, 0])
         for tokens in prompts.mT[1:]:
             self.append(tokens)
@@ -147,26 +149,26 @@ def probabilities(initial: Tensor, transition: Tensor, emission: Tensor) -> Prob
     """From their logarithms."""
     best = emission.detach().amax(0)
     return Probabilities(
-        initial.exp().clamp_min(LEAST),
-        transition.exp().clamp_min(LEAST),
+        initial.exp().clamp_min(MIN_PROBABILITY),
+        transition.exp().clamp_min(MIN_PROBABILITY),
         (emission - best).mT.exp().contiguous(),
         best,
     )
 
 
 def filtered(p: Probabilities, ids: Tensor) -> tuple[Tensor, Tensor]:
-    """The states after each token, [L, B, H], and the sums they were divided by, [L, B, 1]."""
+    """State distributions after each token, [L, B, H], and the sums that divide them, [L, B, 1]."""
     states = p.likelihood[ids.mT]
     sums = states.new_empty((*states.shape[:2], 1))
     moved = p.initial.repeat(len(ids), 1)
-    for state, total in zip(states, sums, strict=True):  # in place: on a card each call counts
+    for state, total in zip(states, sums, strict=True):  # in place: a GPU pays for each call
         torch.sum(state.mul_(moved), -1, keepdim=True, out=total)
         torch.mm(state.div_(total), p.transition, out=moved)
     return states, sums
 
 
 class LogLikelihood(torch.autograd.Function):
-    """Of sequences, from the logarithms of the probabilities."""
+    """Log-likelihood of sequences [B, L], from the logarithms of the probabilities: [B]."""
 
     @staticmethod
     def forward(
@@ -181,9 +183,9 @@ class LogLikelihood(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         ids, transition, likelihood, states, sums = ctx.saved_tensors
-        later = torch.empty_like(states)  # what the tokens to come say of a state: β
+        later = torch.empty_like(states)  # β: what later tokens say about each state, [L, B, H]
         later[-1] = gradient[:, None]
-        worth = likelihood[ids.mT].div_(sums)  # of moving to a state, with the token it shows
+        worth = likelihood[ids.mT].div_(sums)  # of moving to a state that emits the token
         for t in range(len(later) - 1, 0, -1):
             torch.mm(worth[t].mul_(later[t]), transition.mT, out=later[t - 1])
         moves = transition * (states[:-1].flatten(0, 1).mT @ worth[1:].flatten(0, 1))
@@ -193,5 +195,5 @@ class LogLikelihood(torch.autograd.Function):
         return visits[0].sum(0), moves, shown.mT, None
 
 
-def _shares(weights: Tensor) -> Tensor:
+def _normalised(weights: Tensor) -> Tensor:
     return weights / weights.sum(-1, keepdim=True)

@@ -1,14 +1,14 @@
-"""The GPT in the Hugging Face format, and back.
+"""Write a GPT in the Hugging Face format, and read it back.
 
-A model with learned positions is a `GPT2LMHeadModel`, one with rotary positions a
-`GPTNeoXForCausalLM`; a table for each says what they call our parameters and how they lay them
-out. `transformers` reads what is written here and gives the same logits and ids. What it writes is
-read here if it is a model of ours: the config that we would write is compared with the one that
-was read, so no setting that changes the logits goes unnoticed.
+A model with learned positions becomes a `GPT2LMHeadModel`, one with rotary positions a
+`GPTNeoXForCausalLM`. A table for each class maps our parameters to its names and layouts.
+`transformers` reads these files and gives the same logits and ids. Files that `transformers` wrote
+can be read here if our GPT computes the same function: the config is compared with the one that we
+would write, so no setting that changes the logits goes unnoticed.
 
-Both classes are causal. A model of masked text is written as the same class; there it needs a
-four-dimensional attention mask that is true everywhere. The config records which of the two it is
-under `arithmetext`, a key that `transformers` lets pass.
+Both classes are causal. A model of masked text is written as the same class; `transformers` then
+needs a four-dimensional attention mask that is true everywhere. The config records which of the two
+it is under the key `arithmetext`, which `transformers` ignores.
 """
 
 import json
@@ -26,15 +26,15 @@ from torch import Tensor
 from ..errors import InputError
 from ..files import make_folder, whole_file, write_whole
 from ..tokens.tokenizer import Tokenizer
-from .gpt import GPT, HEAD, TURNS, GPTConfig, angles
+from .gpt import GPT, HEAD_DIM, ROPE_BASE, GPTConfig, rope_table
 from .unfilled import unfilled
 
 GELU = "gelu_pytorch_tanh"
 
 _CONFIG, _WEIGHTS, _RECORD = "config.json", "model.safetensors", "arithmetext"
-_LARGEST = 1 << 20  # a size above it is a mistake; not to try keeps it from filling the memory
+_MAX_SIZE = 1 << 20  # a larger size is a mistake, and trying it could fill the memory
 
-# How transformers 5, or long ago 4, calls a setting of rotary positions: how it was called before.
+# Newer names of the settings of rotary positions in transformers: the names in transformers 4.
 _RENAMED = {
     "partial_rotary_factor": "rotary_pct",
     "rope_theta": "rotary_emb_base",
@@ -49,30 +49,30 @@ def same(parameter: Tensor, heads: int) -> Tensor:
 
 
 def transposed(parameter: Tensor, heads: int) -> Tensor:
-    """GPT-2 multiplies from the other side there."""
+    """GPT-2 stores the matrices of linear layers transposed."""
     return parameter.mT if parameter.dim() == 2 else parameter
 
 
 def by_heads(parameter: Tensor, heads: int) -> Tensor:
-    """Ours are all queries, all keys, all values; NeoX has the three of each head together."""
-    return parameter.view(3, heads, HEAD, *parameter.shape[1:]).transpose(0, 1)
+    """We store all queries, all keys, all values; NeoX stores the three of each head together."""
+    return parameter.view(3, heads, HEAD_DIM, *parameter.shape[1:]).transpose(0, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Architecture:
-    """What a class of `transformers` calls a model of ours."""
+    """A class of `transformers` that computes the same function as our GPT."""
 
     name: str
     positions: Literal["learned", "rotary"]
-    sizes: dict[str, str]  # ours: theirs
-    inner: str  # the width of the layer within a block
-    settings: dict[str, Any]  # without these the logits would be others
-    absent: dict[str, Any]  # what it takes for a setting that is not there, if not the above
+    sizes: dict[str, str]  # our name: theirs
+    inner: str  # their name for the width inside the MLP
+    settings: dict[str, Any]  # the values that give our logits
+    absent: dict[str, Any]  # their defaults for missing settings, where these differ from ours
     dropouts: list[str]
-    modules: dict[str, tuple[str, Layout]]  # ours: theirs, and how they lay out its parameters
+    modules: dict[str, tuple[str, Layout]]  # our name: theirs, and the layout of the parameters
 
     def content(self, config: GPTConfig, vocabulary: int) -> dict[str, Any]:
-        """Whatever of a config matters to the logits."""
+        """All settings of a config that change the logits."""
         sizes = {
             theirs: vocabulary if ours == "vocabulary" else getattr(config, ours)
             for ours, theirs in self.sizes.items()
@@ -80,10 +80,9 @@ class Architecture:
         return {**sizes, self.inner: 4 * config.width, **self.settings}
 
     def views(self, model: GPT) -> Iterator[tuple[str, Tensor, torch.Size]]:
-        """The parameters by their names there, and the shapes they have there.
+        """Each parameter under their name, as a view in their layout, with their shape.
 
-        They are views in the layout there: what is read from them can be written, and what is
-        copied into them is loaded, so one table serves both ways.
+        A view can be read to save the model and written to load it, so one table serves both ways.
         """
         for name, parameter in model.named_parameters():
             module, _, leaf = name.rpartition(".")
@@ -121,8 +120,8 @@ ARCHITECTURES = {
             "blocks.{}.attention.qkv": ("transformer.h.{}.attn.c_attn", transposed),
             "blocks.{}.attention.out": ("transformer.h.{}.attn.c_proj", transposed),
             "blocks.{}.mlp_norm": ("transformer.h.{}.ln_2", same),
-            "blocks.{}.widen": ("transformer.h.{}.mlp.c_fc", transposed),
-            "blocks.{}.narrow": ("transformer.h.{}.mlp.c_proj", transposed),
+            "blocks.{}.mlp_up": ("transformer.h.{}.mlp.c_fc", transposed),
+            "blocks.{}.mlp_down": ("transformer.h.{}.mlp.c_proj", transposed),
             "norm": ("transformer.ln_f", same),
         },
     ),
@@ -143,12 +142,12 @@ ARCHITECTURES = {
             "use_parallel_residual": False,
             "attention_bias": True,
             "tie_word_embeddings": True,
-            # transformers 4 reads the first two, 5.0 the first of them, later ones the third.
+            # transformers 4 reads the first two, 5.0 only the first, later versions the third.
             "rotary_pct": 1.0,
-            "rotary_emb_base": TURNS,
+            "rotary_emb_base": ROPE_BASE,
             "rope_parameters": {
                 "rope_type": "default",
-                "rope_theta": TURNS,
+                "rope_theta": ROPE_BASE,
                 "partial_rotary_factor": 1.0,
             },
         },
@@ -165,8 +164,8 @@ ARCHITECTURES = {
             "blocks.{}.attention.qkv": ("gpt_neox.layers.{}.attention.query_key_value", by_heads),
             "blocks.{}.attention.out": ("gpt_neox.layers.{}.attention.dense", same),
             "blocks.{}.mlp_norm": ("gpt_neox.layers.{}.post_attention_layernorm", same),
-            "blocks.{}.widen": ("gpt_neox.layers.{}.mlp.dense_h_to_4h", same),
-            "blocks.{}.narrow": ("gpt_neox.layers.{}.mlp.dense_4h_to_h", same),
+            "blocks.{}.mlp_up": ("gpt_neox.layers.{}.mlp.dense_h_to_4h", same),
+            "blocks.{}.mlp_down": ("gpt_neox.layers.{}.mlp.dense_4h_to_h", same),
             "norm": ("gpt_neox.final_layer_norm", same),
         },
     ),
@@ -174,7 +173,7 @@ ARCHITECTURES = {
 
 
 def save_pretrained(model: GPT, tokenizer: Tokenizer, folder: Path) -> None:
-    """Write what `AutoModelForCausalLM` and `AutoTokenizer` read; the config comes last."""
+    """Write files that `AutoModelForCausalLM` and `AutoTokenizer` read; the config comes last."""
     if model.vocabulary not in (tokenizer.size, tokenizer.size + 1):
         raise InputError(
             f"a model of {model.vocabulary} tokens does not go with a tokenizer of"
@@ -188,7 +187,7 @@ def save_pretrained(model: GPT, tokenizer: Tokenizer, folder: Path) -> None:
         "model_type": kind,
         **architecture.content(model.config, model.vocabulary),
         **dict.fromkeys(architecture.dropouts, 0.0),
-        "bos_token_id": None,  # the text has no end, and to generate there stops at such a token
+        "bos_token_id": None,  # the text has no end, and generation would stop at such a token
         "eos_token_id": None,
         "dtype": "float32",
         _RECORD: {"causal": model.causal},
@@ -233,7 +232,7 @@ def load_pretrained(folder: Path) -> GPT:
         if name not in tensors:
             raise InputError(f"{path} lacks {name}; {architecture.name} has it")
         if name not in shapes:
-            raise InputError(f"{path} has {_shown(name)}; a {architecture.name} of ours has it not")
+            raise InputError(f"{path} has {_shown(name)}, which our {architecture.name} has not")
         tensor, right = tensors[name], list(shapes[name])
         if list(tensor.shape) != right or not tensor.is_floating_point():
             raise InputError(
@@ -242,8 +241,8 @@ def load_pretrained(folder: Path) -> GPT:
     model.to_empty(device="cpu")
     for name, view, _ in architecture.views(model):
         view.copy_(tensors[name].reshape(view.shape))
-    if model.turns is not None:
-        model.turns = angles(config.context)  # it is no parameter, so no file has it
+    if model.rope is not None:
+        model.rope = rope_table(config.context)  # it is no parameter, so no file has it
     return model
 
 
@@ -269,13 +268,13 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def _compare(path: Path, read: dict[str, Any], architecture: Architecture) -> tuple[GPTConfig, int]:
-    """The model that a config describes, if there is one of ours that has its settings."""
+    """The shape and vocabulary that a config describes; refused if its settings are not ours."""
     sizes: dict[str, int] = {}
     for ours, theirs in architecture.sizes.items():
         size = read.get(theirs)
-        if type(size) is not int or not 1 <= size <= _LARGEST:
+        if type(size) is not int or not 1 <= size <= _MAX_SIZE:
             raise InputError(
-                f'{path}: "{theirs}" is {_shown(size)}, not a number from 1 to {_LARGEST}'
+                f'{path}: "{theirs}" is {_shown(size)}, not a number from 1 to {_MAX_SIZE}'
             )
         sizes[ours] = size
     vocabulary, width = sizes.pop("vocabulary"), sizes.pop("width")
@@ -283,7 +282,7 @@ def _compare(path: Path, read: dict[str, Any], architecture: Architecture) -> tu
     if width != config.width:
         raise InputError(
             f'{path}: "{architecture.sizes["width"]}" is {width}, not {config.width}:'
-            f" a head is {HEAD} wide, and there are {config.heads}"
+            f" a head is {HEAD_DIM} wide, and there are {config.heads}"
         )
     right = dict(_settings(architecture.content(config, vocabulary)))
     given = list(_settings(read))
@@ -299,11 +298,11 @@ def _compare(path: Path, read: dict[str, Any], architecture: Architecture) -> tu
 
 
 def _settings(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The settings of a config by the names of transformers 4; 5 puts the rotary ones together."""
+    """The settings of a config under the names of transformers 4; 5 groups the rotary ones."""
     for field, value in config.items():
         together = field in ("rope_parameters", "rope_scaling") and isinstance(value, dict)
         for name, setting in value.items() if together else [(field, value)]:
-            if setting is not None:  # null is as good as absent
+            if setting is not None:  # null means absent
                 yield _RENAMED.get(name, name), setting
 
 

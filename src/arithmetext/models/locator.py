@@ -1,7 +1,6 @@
-"""The locator as a model: it finds where a prompt stands and reads the rest off the integers.
+"""The locator as a language model: it finds the integers of a prompt and factors those after them.
 
-Where a prompt cannot be located, or goes on otherwise than the text, nothing is known and every
-token is as likely as any other.
+If a prompt cannot be located, or continues unlike the text, all tokens are equally likely.
 """
 
 from dataclasses import dataclass, replace
@@ -17,18 +16,17 @@ from ..tokens import Tokenizer
 from ..tokens.spelling import Ids, spell
 from .language import LanguageModel, Prompts
 
-FARTHEST = 10**16  # beyond the paper's last block, which begins at 10^15
-AHEAD = 1 << 10  # words that are looked up at once
-# Encodings that begin, or end, at different words agree but for fewer letters than so many words
-# have.
-MARGIN = 32
+FARTHEST = 10**16  # it searches below; the paper's last block begins at 10^15
+LOOKAHEAD = 1 << 10  # words that are sieved at once
+# Words after which two encodings agree that begin at different words; the same before their ends.
+ENCODER_MARGIN = 32
 
 
 class Locator(LanguageModel):
     """A language model over any tokens."""
 
     deterministic = True
-    can_score = False  # it knows where a sequence stands, or nothing
+    can_score = False  # likelihoods are 0, 1 or those of uniform tokens
 
     def __init__(self, tokenizer: Tokenizer, *, below: int = FARTHEST) -> None:
         self.tokenizer, self.below = tokenizer, below
@@ -44,7 +42,7 @@ class Locator(LanguageModel):
         return LocatedReading(self.tokenizer, [self._after(ids) for ids in rows])
 
     def _after(self, ids: Ids) -> "_Continuation | None":
-        """What comes after a prompt, if it can be told."""
+        """What follows a prompt; None if it cannot be located."""
         prompt = self.tokenizer.decode(ids, inside=True)
         if not len(prompt.words) or len(prompt.malformed):
             return None
@@ -55,13 +53,12 @@ class Locator(LanguageModel):
 
 
 class LocatedReading:
-    """Prompts, and what comes after them in the text."""
+    """Prompts, and what follows each of them in the text."""
 
     def __init__(self, tokenizer: Tokenizer, after: list["_Continuation | None"]) -> None:
         self._size, self._after = tokenizer.size, after
 
     def log_probabilities(self) -> Tensor:
-        """Of every token to come next, [prompts, vocabulary], in nats."""
         logs = np.full((len(self._after), self._size), -np.log(self._size))
         for row, continuation in zip(logs, self._after, strict=True):
             if continuation is not None:
@@ -70,7 +67,6 @@ class LocatedReading:
         return torch.from_numpy(logs)
 
     def append(self, tokens: Tensor) -> None:
-        """Read one more token of each prompt, [prompts]."""
         for i, token in enumerate(tokens.tolist()):
             continuation = self._after[i]
             if continuation is not None:
@@ -79,36 +75,36 @@ class LocatedReading:
 
 @dataclass(frozen=True)
 class _Continuation:
-    """The next token of the text, the `place`-th of those that spell the words of `first`, …"""
+    """A position in the text, whose next token is known."""
 
     tokenizer: Tokenizer
-    first: int
+    first: int  # the integer at which `ids` begin
     ids: Ids
-    place: int
+    index: int  # of the next token
 
     @property
     def token(self) -> int:
-        return int(self.ids[self.place])
+        return int(self.ids[self.index])
 
     def next(self) -> "_Continuation | None":
-        if self.place + 1 < len(self.ids):
-            return replace(self, place=self.place + 1)
+        if self.index + 1 < len(self.ids):
+            return replace(self, index=self.index + 1)
         read = self.tokenizer.text(self.ids)
         n = self.first + read.count(" ")
         return _continuation(self.tokenizer, n, read[read.rfind(" ") + 1 :])
 
 
 def _continuation(tokenizer: Tokenizer, n: int, begun: str) -> _Continuation | None:
-    """What comes after the beginning of the word of n; None if that is another word."""
-    first = max(2, n - MARGIN)
-    text = words(first, n + AHEAD + MARGIN, threads=1)
+    """What follows `begun` in the word of n; None if that word begins otherwise."""
+    first = max(2, n - ENCODER_MARGIN)
+    text = words(first, n + LOOKAHEAD + ENCODER_MARGIN, threads=1)
     before = len(spell(text[: n - first])) + len(begun)
     if not spell(text[n - first :]).startswith(begun):
         return None
     ids = tokenizer.encode(text, threads=1)
     ends = np.cumsum([len(tokenizer.vocabulary[token]) for token in ids])
-    place = int(np.searchsorted(ends, before, side="right"))
-    if place and ends[place - 1] != before:
-        return None  # the prompt was not cut into tokens as the text is
-    last = int(np.searchsorted(ends, len(spell(text[:-MARGIN]))))
-    return _Continuation(tokenizer, first, ids[:last], place)
+    index = int(np.searchsorted(ends, before, side="right"))
+    if index and ends[index - 1] != before:
+        return None  # the text has no token boundary where the prompt ends
+    last = int(np.searchsorted(ends, len(spell(text[:-ENCODER_MARGIN]))))
+    return _Continuation(tokenizer, first, ids[:last], index)

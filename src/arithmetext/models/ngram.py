@@ -1,17 +1,18 @@
 """N-grams of words: the cheap baseline, counted on windows of the paper's training ranges.
 
-Words that have a token are counted each, all others as one class, whose words are told apart by
-their frequency alone. A gram of k words is one number, 8 bits a word: the context with its last
-word first, then the word that follows it. So, in the order of their contexts, the grams of all
-contexts that end alike stand together, and one sort serves all orders.
+Each word that has a token is a class of its own. All other words form one class; within it each
+word has a fixed probability. An n-gram of k words is one number with 8 bits per word: the context,
+its last word first, then the word that follows. Sorted, the n-grams whose contexts end alike stand
+together, so one sort serves all orders.
 
-Every order is interpolated with the one below as in a Pitman–Yor process. Of N words after a
-context, of T kinds, a word seen c times has the probability
+Every order is interpolated with the one below, as in a Pitman–Yor process. If N words follow a
+context, T of them different, a word seen c times has the probability
 
-    (c - d [c > 0] + (s + d T) P(word | a context shorter by one)) / (N + s),
+    (c - d [c > 0] + (s + d T) P(word | context shorter by one word)) / (N + s).
 
-with discount d and strength s of each order fitted on windows that were not counted. On this text
-it is better than the rule of Witten and Bell, and than the continuation counts of Kneser and Ney.
+The discount d and the strength s of each order are fitted on windows that were not counted. On this
+text the rule is better than that of Witten and Bell, and than the continuation counts of Kneser and
+Ney.
 """
 
 from collections.abc import Sequence
@@ -32,33 +33,33 @@ from ..text.splits import Range, splits
 from ..text.windows import random_windows
 from ..tokens import WordTokens
 from .language import LanguageModel, Prompts
-from .spelled import FIRST, SPACE, Probabilities, WordReading
+from .spelled import FIRST_WORD, SPACE, Probabilities, WordReading
 
 LARGEST_ORDER = 8
 
 _WINDOW = 1 << 15  # words counted in a row
-_HELD_OUT = 4  # windows to fit discounts and strengths on
+_HELD_OUT = 4  # windows on which discounts and strengths are fitted
 _DISCOUNTS = [k / 20 for k in range(20)]
 _STRENGTHS = [2.0**k for k in range(-4, 13)]
 
-_OTHER = 0  # the class of words without a token; that of the others is their rank
-_NOTHING = 255  # stands in contexts for words before the beginning
-_EMPTY = np.uint64(0xFFFFFFFFFFFFFF00)  # a context of seven of them; the last byte is always 0
+_OTHER = 0  # the class of words without a token; the class of any other word is its rank
+_NOTHING = 255  # stands in a context for a word before the beginning
+_EMPTY = np.uint64(0xFFFFFFFFFFFFFF00)  # a context of seven of these; the last byte is always 0
 _U = np.uint64
 
-_Grams = tuple[Words, NDArray[np.uint32]]  # in the order of their contexts, with counts
+_Grams = tuple[Words, NDArray[np.uint32]]  # n-grams of one order, sorted, and their counts
 
 
 @dataclass(frozen=True)
-class Score:
+class WordScore:
     """How well words are predicted, each from the true ones before it."""
 
-    nats: float
+    nats: float  # per word
     accuracy: float
 
 
 class NGram(LanguageModel):
-    """A language model over word tokens that looks back at order - 1 words."""
+    """A language model over word tokens that sees the last order - 1 words."""
 
     def __init__(
         self,
@@ -68,11 +69,11 @@ class NGram(LanguageModel):
         *,
         tokens: WordTokens,
     ) -> None:
-        """Count the words of some ranges, and fit the interpolation to those of others."""
+        """Count n-grams in some ranges, and fit the interpolation on others."""
         if not 1 <= order <= LARGEST_ORDER:
             raise InputError(f"n-grams are of order 1 to {LARGEST_ORDER}, not {order}")
         if len(tokens.words) >= _NOTHING:
-            raise InputError(f"n-grams tell at most {_NOTHING - 1} words apart: use fewer tokens")
+            raise InputError(f"n-grams take at most {_NOTHING - 1} words: use fewer tokens")
         self.order, self.tokens, self.ranks = order, tokens, ranks_of(tokens.words)
         self.vocabulary = tokens.size
         grams, others = self._count(counted)
@@ -90,18 +91,18 @@ class NGram(LanguageModel):
     def count(
         cls, order: int, *, tokens: WordTokens, words: int = 10**8, seed: int = 0, n: int = 10**11
     ) -> "NGram":
-        """Count so many words on random windows of the paper's training ranges of 2..n.
+        """Count at least `words` words in random windows of the paper's training ranges of 2..n.
 
-        10^8 words to order 8 take half a minute and 3 GB.
+        10^8 words up to order 8 take half a minute and 3 GB.
         """
         if words < 1:
-            raise InputError(f"there is nothing to count in {words} words")
+            raise InputError(f"the number of words to count must be 1 or more, not {words}")
         number = -(-words // _WINDOW)
         places = random_windows(splits(n).train, number + _HELD_OUT, _WINDOW, seed)
         return cls(order, places[:number], places[number:], tokens=tokens)
 
     def _count(self, ranges: Sequence[Range]) -> tuple[list[_Grams], Words]:
-        """The grams of each order from 1 on; and every word without a token, as often as seen."""
+        """The n-grams of each order from 1 on, and all words without a token that occurred."""
         ends = np.cumsum([hi - lo - self.order + 1 for lo, hi in ranges]).tolist()
         keys = np.empty(ends[-1], np.uint64)
 
@@ -126,9 +127,9 @@ class NGram(LanguageModel):
         return grams[::-1], others
 
     def _spread(self, seen: Words) -> tuple[Words, Probabilities]:
-        """The words without a token that occur below 2^63, in order, and their probabilities.
+        """The words without a token that occur below 2^63, sorted, and their probabilities.
 
-        Those not seen have together, as Good and Turing say, the share of those seen once.
+        Words never seen share the probability of those seen once (Good–Turing).
         """
         every = dictionary(MAX)
         others = np.flatnonzero(self.ranks[every.words] == _OTHER)
@@ -141,7 +142,7 @@ class NGram(LanguageModel):
         return words, probabilities / probabilities.sum()
 
     def _fit(self, texts: Sequence[Words]) -> None:
-        """Discount and strength of each order in turn: they do not depend on those above it."""
+        """Fit discount and strength of each order in turn; they do not depend on higher orders."""
         classes = np.concatenate([self.ranks[text] for text in texts])
         contexts = np.concatenate([_contexts(self.ranks[text]) for text in texts])
         lower = self._single[classes]
@@ -154,14 +155,14 @@ class NGram(LanguageModel):
             lower = _mixed(found, lower, d, s)
 
     def class_probabilities(self, contexts: Words) -> Probabilities:
-        """Of each class after each context, [contexts, classes]."""
+        """Probability of each class after each context, [contexts, classes]."""
         out = np.tile(self._single, (len(contexts), 1))
         grams = self._keys, self._counts, self._starts
         _interpolate(contexts, *grams, self._discounts, self._strengths, out)
         return out
 
-    def score(self, words: Words) -> Score:
-        """Nats a word and accuracy on a text, each word predicted from the true ones before it."""
+    def score(self, words: Words) -> WordScore:
+        """Score a text, each word predicted from the true ones before it."""
         classes = self.ranks[words]
         contexts = _contexts(classes)
         others = np.searchsorted(self.other_words, words[classes == _OTHER])
@@ -174,7 +175,7 @@ class NGram(LanguageModel):
             nats -= np.log(p[np.arange(b - a), classes[a:b]]).sum()
             p[:, _OTHER] *= self.other_probabilities[likeliest]
             right += int(np.count_nonzero(guesses[p.argmax(1)] == words[a:b]))
-        return Score(float(nats) / len(words), right / len(words))
+        return WordScore(float(nats) / len(words), right / len(words))
 
     @property
     def description(self) -> str:
@@ -182,13 +183,13 @@ class NGram(LanguageModel):
 
     def read(self, prompts: Prompts, *, stride: int = 1) -> WordReading:
         """Read prompts of word tokens; they may end inside a word."""
-        places = _Places(self, len(prompts))
-        reading = WordReading(self.tokens, places)
+        state = _Contexts(self, len(prompts))
+        reading = WordReading(self.tokens, state)
         for i, row in enumerate(prompts.ids.cpu().numpy().astype(np.int64)):
-            ends = np.flatnonzero((row == SPACE) | (row >= FIRST))
+            ends = np.flatnonzero((row == SPACE) | (row >= FIRST_WORD))
             last = row[ends[-LARGEST_ORDER:]]
-            for rank in np.where(last >= FIRST, last - FIRST + 1, _OTHER).tolist():
-                places.contexts[i] = _after(places.contexts[i], _U(rank))
+            for rank in np.where(last >= FIRST_WORD, last - FIRST_WORD + 1, _OTHER).tolist():
+                state.contexts[i] = _after(state.contexts[i], _U(rank))
             if len(ends):
                 reading.spell(i, row[ends[-1] + 1 :].tolist())
             elif len(row):  # it may begin inside a word
@@ -196,8 +197,8 @@ class NGram(LanguageModel):
         return reading
 
 
-class _Places:
-    """The words that prompts end with."""
+class _Contexts:
+    """The last words of each prompt."""
 
     def __init__(self, model: NGram, prompts: int) -> None:
         self.model, self.contexts = model, np.full(prompts, _EMPTY)
@@ -214,12 +215,12 @@ class _Places:
 
 
 def _after(contexts: Any, ranks: Any) -> Any:
-    """Contexts with one more word; the eighth from the end is forgotten."""
+    """Contexts with one more word; the eighth from the end drops out."""
     return contexts >> _U(8) & _EMPTY | ranks << _U(56)
 
 
 def _grams(contexts: Words, classes: Counts, k: int) -> Words:
-    """The grams of k words that contexts and the words after them make."""
+    """The n-grams of k words that contexts make with the words after them."""
     ends = classes.astype(np.uint64)
     return contexts >> _U(72 - 8 * k) << _U(8) | ends if k > 1 else ends
 
@@ -229,20 +230,23 @@ def _cut(size: int, keys: Words, counts: NDArray[np.uint32]) -> _Grams:
 
 
 def _fitted(found: Probabilities, lower: Probabilities) -> tuple[float, float]:
-    """The discount and the strength that make the words found likeliest."""
+    """The discount and the strength with the highest likelihood."""
 
     def cost(d: float, s: float) -> float:
         return -float(np.log(_mixed(found, lower, d, s)).sum())
 
     d, s = 0.5, 1.0
-    for _ in range(3):  # one and the other in turns, until nothing changes any more
+    for _ in range(3):  # alternate; nothing changes after three rounds
         s = min(_STRENGTHS, key=partial(cost, d))
         d = min(_DISCOUNTS, key=partial(cost, s=s))
     return d, s
 
 
 def _mixed(found: Probabilities, lower: Probabilities, d: float, s: float) -> Probabilities:
-    """The probabilities of words, from their counts and from the order below."""
+    """Interpolate counts with the probabilities of the order below.
+
+    found: [words, 3], the columns of `_look_up`; lower: [words].
+    """
     count, total, kinds = found.T
     mixed: Probabilities = (count - d * (count > 0) + (s + d * kinds) * lower) / (total + s)
     return np.where(total > 0, mixed, lower)
@@ -250,7 +254,7 @@ def _mixed(found: Probabilities, lower: Probabilities, d: float, s: float) -> Pr
 
 @kernel
 def _contexts(classes: Counts) -> Words:
-    """What stands before each word."""
+    """The context of each word."""
     out = np.empty(len(classes), np.uint64)
     context = _EMPTY
     for i in range(len(classes)):
@@ -261,7 +265,7 @@ def _contexts(classes: Counts) -> Words:
 
 @kernel
 def _run_lengths(keys: Any, counts: Any) -> int:
-    """Of ordered keys leave one of each, and how often it was there; return how many are left."""
+    """Reduce sorted keys to one of each, with counts; return how many are left."""
     size = 0
     for key in keys:
         if size and keys[size - 1] == key:
@@ -275,9 +279,9 @@ def _run_lengths(keys: Any, counts: Any) -> int:
 
 @kernel
 def _shorten(keys: Any, counts: Any, shorter: Any, sums: Any) -> int:
-    """Drop the earliest word of grams and add up those that become equal; return how many are left.
+    """Drop the earliest word of n-grams and merge those that become equal; return how many remain.
 
-    Those of the same shorter context stand together already, so one pass is enough.
+    Equal shorter contexts stand together already, so one pass is enough.
     """
     total = np.zeros(256, np.uint32)
     kinds = np.empty(256, np.uint8)  # the words after this context
@@ -311,7 +315,7 @@ def _lower_bound(keys: Any, a: Any, b: Any, key: Any) -> Any:
 
 @kernel
 def _look_up(grams: Any, keys: Any, counts: Any, found: Any) -> None:
-    """How often a gram was counted; how often its context, and with how many kinds of words."""
+    """Columns: count of the n-gram, count of its context, number of different words after it."""
     for i in range(len(grams)):
         context = grams[i] >> _U(8)
         count = total = kinds = 0

@@ -1,4 +1,4 @@
-"""The residue oracle as a language model; `search.residues` says what it knows."""
+"""The residue oracle as a language model; `search.residues` explains what it knows."""
 
 from functools import lru_cache
 
@@ -14,12 +14,12 @@ from ..tokens.spelling import letters
 from .language import LanguageModel, Prompts
 from .spelled import Probabilities, WordReading
 
-ROOM = 1 << 20  # integers to answer for: the paper's far windows are of 10^6
-COUNT = 1 << 22  # integers after them to estimate from
+SPAN = 1 << 20  # integers that it predicts; the paper's far windows have 10^6
+SAMPLE = 1 << 22  # integers after them, from which the probabilities are estimated
 
 
 class Oracle(LanguageModel):
-    """Knows the residues of at ≤ n < at + ROOM modulo all powers of the primes up to a bound."""
+    """Knows the residues of at ≤ n < at + SPAN modulo all powers of the primes up to a bound."""
 
     at: int
     can_score = False  # it must be told where a sequence stands
@@ -28,18 +28,18 @@ class Oracle(LanguageModel):
         self.rests, self.at, self.tokens = rests, at, tokens
         self.vocabulary = tokens.size
         self.ranks = ranks_of(tokens.words)
-        # What is known of different integers is often the same.
+        # Many integers have the same residues as far as it knows them.
         self._rests_of = lru_cache(1 << 10)(self._find_rests)
         self.by_rank = lru_cache(1 << 14)(self._find_by_rank)
 
     @classmethod
-    def estimate(cls, bound: int, at: int, *, tokens: WordTokens, count: int = COUNT) -> "Oracle":
-        """Estimate it from integers of the same scale, but none of those that it answers for."""
-        lo, hi = at + ROOM, at + ROOM + count
+    def estimate(cls, bound: int, at: int, *, tokens: WordTokens, count: int = SAMPLE) -> "Oracle":
+        """Estimate it from integers of the same size, none of which it has to predict."""
+        lo, hi = at + SPAN, at + SPAN + count
         if count < 1 or hi - at > at // 8:
             raise InputError(
-                f"{count} integers do not tell of the scale of {at}: take 1 or more, and fewer"
-                f" than an eighth of it together with the {ROOM} before them"
+                f"cannot estimate the oracle at {at} from {count} integers: take 1 or more, and"
+                f" with the {SPAN} before them at most an eighth of {at}"
             )
         check_range(lo, hi)
         [(first, second)] = count_rests(lo, hi, [bound])
@@ -48,21 +48,21 @@ class Oracle(LanguageModel):
         return cls(Rests(bound, hi, keys, counts), at, tokens)
 
     def word_distribution(self, n: int) -> tuple[Words, Probabilities]:
-        """The words that n may have as far as its residues tell, and their probabilities."""
+        """The words that n can have given its residues, and their probabilities."""
         [known] = self.known(np.array([n], np.uint64))
         return self.distribution(*known)
 
     def known(self, integers: NDArray[np.uint64]) -> list[tuple[int, int]]:
-        """All that it knows of integers: how the word begins, and the bin of the cofactor."""
+        """What it knows of each integer: the beginning of the word, and the bin of the cofactor."""
         for n in integers.min(), integers.max():
-            if not self.at <= n < self.at + ROOM:
-                raise InputError(f"it answers for {self.at} ≤ n < {self.at + ROOM}, not {n}")
+            if not self.at <= n < self.at + SPAN:
+                raise InputError(f"the oracle predicts {self.at} ≤ n < {self.at + SPAN}, not {n}")
         parts, beginnings = smooth_parts(integers, self.rests.bound)
         bins = self.rests.grid.bins(integers, parts)
         return list(zip(beginnings.tolist(), bins.tolist(), strict=True))
 
     def distribution(self, beginning: int, cofactor: int) -> tuple[Words, Probabilities]:
-        """The words that begin so, for a bin of the cofactor, and their probabilities."""
+        """The words with this beginning and this bin of the cofactor, and their probabilities."""
         rests, probabilities = self._rests_of(cofactor)
         return np.uint64(beginning) << 2 * np.bitwise_count(rests) | rests, probabilities
 
@@ -76,16 +76,16 @@ class Oracle(LanguageModel):
         return known.words[: len(ranks)], probabilities / probabilities.sum()
 
     def _find_by_rank(self, beginning: int, cofactor: int) -> Probabilities:
-        """Of all words without a token together, then of each with one."""
+        """Probabilities of all words without a token together, then of each word with one."""
         words, probabilities = self.distribution(beginning, cofactor)
         sums = np.bincount(self.ranks[words], probabilities, minlength=1 + len(self.tokens.words))
         return sums.astype(np.float64)
 
     def read(self, prompts: Prompts, *, stride: int = 1) -> WordReading:
-        """Take the integers of the prompts, and the letters of a word that a prompt ends inside."""
+        """Use the integers of the prompts, and of the ids only an incomplete word at the end."""
         if prompts.integers is None:
             raise InputError("the oracle needs the integers at which prompts stand")
-        reading = WordReading(self.tokens, _Places(self, prompts.integers.astype(np.uint64)))
+        reading = WordReading(self.tokens, _NextIntegers(self, prompts.integers.astype(np.uint64)))
         for i, row in enumerate(prompts.ids.cpu().numpy()):
             reading.spell(i, letters(self.tokens.decode(row, inside=True).tail).tolist())
         return reading
@@ -95,8 +95,8 @@ class Oracle(LanguageModel):
         return f"oracle, told n modulo the primes up to {self.rests.bound}"
 
 
-class _Places:
-    """The integers that come next."""
+class _NextIntegers:
+    """The integer whose word comes next in each prompt."""
 
     def __init__(self, oracle: Oracle, integers: NDArray[np.uint64]) -> None:
         self.oracle, self.integers = oracle, integers

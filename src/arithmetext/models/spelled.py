@@ -1,12 +1,11 @@
-"""Models of words, read token by token.
+"""Turn a model that predicts words into a language model over word tokens.
 
-A model of words knows what word comes next; a language model over word tokens says what token. Most
-words are a token each. The others are spelled out, letter by letter, with a space at the end: their
-probabilities add up to that of the letter 1 they all begin with, and then, of those that agree with
-what is spelled so far, to those of the letters that go on.
+Most words are one token. The others are spelled letter by letter, with a space at the end. They all
+begin with the letter 1, so the probability of that letter is the sum of theirs. Each later letter
+has the sum of the words that agree with what is spelled so far, divided by the sum before it.
 
-Tokens may spell what is no word, and can only be told so afterwards. Until it ends every letter is
-as likely as the others, and it counts as a word that has no token.
+Tokens may spell something that is no word, which shows only afterwards. From there to the next
+space all letters are equally likely, and the whole counts as a word without a token.
 """
 
 from collections.abc import Sequence
@@ -24,69 +23,69 @@ from ..tokens.spelling import ALPHABET
 Probabilities = NDArray[np.float64]
 
 SPACE, ZERO, ONE = (ALPHABET.index(letter) for letter in " 01")
-FIRST = len(ALPHABET)  # the token of the first word
+FIRST_WORD = len(ALPHABET)  # the token of the first word; letters come before it
 
 _NO_WORD = np.uint64(0)
 
 
-class Places(Protocol):
-    """Where in the text the prompts stand, as a model of words remembers it."""
+class WordState(Protocol):
+    """What a model of words remembers of its prompts."""
 
     def probabilities(self) -> Probabilities:
-        """Of all words without a token together, then of each with one, [prompts, 1 + words]."""
+        """Of the next word, [prompts, 1 + words]; column 0 is for all words without a token."""
 
     def others(self, prompt: int) -> tuple[Words, Probabilities]:
         """The words without a token, and their probabilities up to a common factor."""
 
     def advance(self, prompts: NDArray[np.int64], words: Words) -> None:
-        """Go on by a word in some of the prompts."""
+        """Read one more word in some of the prompts."""
 
 
 class WordReading:
-    """The prompts of a model of words, read up to some token."""
+    """Prompts that a model of words has read up to some token."""
 
-    def __init__(self, tokens: WordTokens, places: Places) -> None:
-        self._tokens, self._places = tokens, places
-        self._begun: dict[int, _Spelling] = {}  # prompts that stand inside a word
+    def __init__(self, tokens: WordTokens, state: WordState) -> None:
+        self._tokens, self._state = tokens, state
+        self._begun: dict[int, _Spelling] = {}  # by prompt, for those that end inside a word
 
     def log_probabilities(self) -> Tensor:
-        """Of every token to come next, [prompts, vocabulary], in nats."""
-        words = self._places.probabilities()
+        words = self._state.probabilities()
         tokens = np.zeros((len(words), self._tokens.size))
         tokens[:, ONE] = words[:, 0]
-        tokens[:, FIRST:] = words[:, 1:]
+        tokens[:, FIRST_WORD:] = words[:, 1:]
         for prompt, spelling in self._begun.items():
             tokens[prompt] = 0
-            tokens[prompt, :FIRST] = spelling.letters()
+            tokens[prompt, :FIRST_WORD] = spelling.letters()
         with np.errstate(divide="ignore"):
             return torch.from_numpy(np.log(tokens))
 
     def append(self, tokens: Tensor) -> None:
-        """Read one more token of each prompt, [prompts]."""
         ended: dict[int, np.uint64] = {}
         for prompt, token in enumerate(tokens.tolist()):
             begun = self._begun.pop(prompt, None)
-            if token >= FIRST:
-                ended[prompt] = self._tokens.words[token - FIRST] if begun is None else _NO_WORD
+            if token >= FIRST_WORD:
+                ended[prompt] = (
+                    self._tokens.words[token - FIRST_WORD] if begun is None else _NO_WORD
+                )
             elif token == SPACE:
                 ended[prompt] = _NO_WORD if begun is None else begun.word()
             else:
                 if begun is not None:
                     self._begun[prompt] = begun
                 self.spell(prompt, [token])
-        self._places.advance(
+        self._state.advance(
             np.array(list(ended), np.int64), np.array(list(ended.values()), np.uint64)
         )
 
     def spell(self, prompt: int, letters: Sequence[int]) -> None:
-        """Read letters of a word that is not complete yet, as a prompt may end with."""
+        """Read letters of a word that is not complete yet."""
         for letter in letters:
             if prompt not in self._begun:
-                self._begun[prompt] = _Spelling(*self._places.others(prompt))
+                self._begun[prompt] = _Spelling(*self._state.others(prompt))
             self._begun[prompt].append(letter)
 
     def lose(self, prompt: int) -> None:
-        """Stand inside something that cannot be told."""
+        """Treat the prompt as standing inside an unknown word."""
         self._begun[prompt] = _Spelling(np.zeros(0, np.uint64), np.zeros(0))
 
 
@@ -100,15 +99,17 @@ class _Spelling:
         self._spelled = 0
 
     def _next(self) -> NDArray[np.int64]:
-        """What comes next in each of the words."""
+        """The next letter of each word."""
         bit = (self._words >> np.uint64(max(0, 63 - self._spelled)) & np.uint64(1)).astype(np.int64)
         return np.where(self._lengths == self._spelled, SPACE, np.where(bit, ONE, ZERO))
 
     def letters(self) -> Probabilities:
-        """The probabilities of the letters to come next."""
+        """The probabilities of the next letter."""
         if not len(self._words):
-            return np.full(FIRST, 1 / FIRST)
-        sums = np.bincount(self._next(), self._probabilities, minlength=FIRST).astype(np.float64)
+            return np.full(FIRST_WORD, 1 / FIRST_WORD)
+        sums = np.bincount(self._next(), self._probabilities, minlength=FIRST_WORD).astype(
+            np.float64
+        )
         return sums / np.float64(sums.sum())
 
     def append(self, letter: int) -> None:

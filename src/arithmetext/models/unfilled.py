@@ -1,4 +1,4 @@
-"""Models that have their shapes and no values yet, to be read from a file."""
+"""Models without values, to be filled from a file."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,13 +10,16 @@ from torch.overrides import TorchFunctionMode
 
 @contextmanager
 def unfilled() -> Iterator[None]:
-    """What is made here takes no memory: nothing is allocated before all is known to fit."""
+    """Models made in this `with` block have shapes but take no memory.
+
+    So a file is compared with the model that it should hold before anything is allocated.
+    """
     with torch.device("meta"), _NoValues():
         yield
 
 
 class _NoValues(TorchFunctionMode):
-    """Skip what would fill tensors; to draw numbers for none takes torch two seconds to prepare."""
+    """Skip the initialisation: torch would spend two seconds to prepare for it."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None

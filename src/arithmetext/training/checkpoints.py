@@ -28,6 +28,7 @@ from .optimizers import KEPT_BY
 KEPT = 2
 _DAMAGE = (OSError, SafetensorError, ValueError, RecursionError)
 _WEIGHTS, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
+_RENAMED = {".widen.": ".mlp_up.", ".narrow.": ".mlp_down."}  # parameters in older checkpoints
 
 
 @dataclass
@@ -109,7 +110,7 @@ def newest(folder: Path) -> Checkpoint | None:
         path = folder / f"{step:08}"
         try:
             state = _verified(path)
-            return Checkpoint(path, state, load_file(path / _WEIGHTS), load_file(path / _OPTIMIZER))
+            return Checkpoint(path, state, _tensors(path / _WEIGHTS), _tensors(path / _OPTIMIZER))
         except _DAMAGE as error:
             print(f"nt: {path} is damaged ({error}) and not used", file=sys.stderr)
     return None
@@ -143,7 +144,7 @@ def load_weights(folder: Path, step: int, model: nn.Module) -> None:
     path = folder / f"{step:08}"
     try:
         _verified(path)
-        weights = load_file(path / _WEIGHTS)
+        weights = _tensors(path / _WEIGHTS)
     except _DAMAGE as error:
         raise InputError(f"{path} is damaged ({error}), and its weights are lost") from None
     _fill(model, weights, path)
@@ -177,6 +178,16 @@ def _optimizer_tensors(
         if parameter in optimizer.state
         for quantity, value in optimizer.state[parameter].items()
     }
+
+
+def _tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors in a file, under the names that parameters have now."""
+    tensors = {}
+    for name, tensor in load_file(path).items():
+        for old, new in _RENAMED.items():
+            name = name.replace(old, new)
+        tensors[name] = tensor
+    return tensors
 
 
 def _own(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
