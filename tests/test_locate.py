@@ -20,8 +20,15 @@ from arithmetext.evaluation.generation import generate
 from arithmetext.models.language import Prompts
 from arithmetext.models.locator import Locator
 from arithmetext.search import beam
-from arithmetext.search.densities import PER_NAT, density, parted
-from arithmetext.search.locate import BELOW, EFFORTS, SMALL, Near, locate, nearest
+from arithmetext.search.densities import POINTS_PER_NAT, density, split_first_child
+from arithmetext.search.locate import (
+    DEFAULT_BELOW,
+    EFFORTS,
+    EXHAUSTIVE_BELOW,
+    NearMatch,
+    locate,
+    nearest,
+)
 from arithmetext.search.sentences import ANY, forbidden, parse_sentence
 from arithmetext.text.sieve import Words, words
 from arithmetext.tokens import BPE, WordTokens
@@ -33,10 +40,10 @@ def window(n: int, length: int) -> Words:
     return words(n, n + length, threads=1)
 
 
-@given(n=st.integers(2, BELOW - 1), length=st.integers(100, 400))
+@given(n=st.integers(2, DEFAULT_BELOW - 1), length=st.integers(100, 400))
 @settings(max_examples=30)
-@example(n=BELOW - 1, length=80)
-@example(n=SMALL - 40, length=80)  # across the end of what is compared place by place
+@example(n=DEFAULT_BELOW - 1, length=80)
+@example(n=EXHAUSTIVE_BELOW - 40, length=80)  # across the end of what is compared place by place
 @example(n=2**31 * 3**10 - 40, length=80)
 def test_every_window_is_located(n: int, length: int) -> None:
     found = locate(window(n, length))
@@ -89,7 +96,7 @@ def test_a_window_that_runs_past_the_end_of_the_sieve(start: int, length: int) -
     there = [trees.packed(n + i) for i in range(length)]
     assert locate(there, 2**63).places == [n]
     near = nearest([*there[:20], 2**20, *there[21:]], 2**63)
-    assert near == Near(n, [20], [there[20]])
+    assert near == NearMatch(n, [20], [there[20]])
 
 
 def test_a_window_whose_known_words_lie_past_the_end_of_the_sieve() -> None:
@@ -111,7 +118,7 @@ HOLES = {
 
 @pytest.mark.parametrize(
     ("holes", "n"),
-    [("at the start", n) for n in (2, 3000, SMALL - 5, SMALL + 1, 10**15 - 1)]
+    [("at the start", n) for n in (2, 3000, EXHAUSTIVE_BELOW - 5, EXHAUSTIVE_BELOW + 1, 10**15 - 1)]
     + [(holes, 10**12) for holes in HOLES],
 )
 def test_the_best_known_words_of_a_window_are_searched_for(holes: str, n: int) -> None:
@@ -186,7 +193,9 @@ def test_no_place_is_near_by_chance() -> None:
     assert nearest(parse_sentence("10 1010 1010 10 1010 10 10 1010")) is None
 
 
-@pytest.mark.parametrize("below", [10**6, 4 * 10**6, SMALL, 5 * 10**6, 8 * 10**6, 10**9, 10**15])
+@pytest.mark.parametrize(
+    "below", [10**6, 4 * 10**6, EXHAUSTIVE_BELOW, 5 * 10**6, 8 * 10**6, 10**9, 10**15]
+)
 def test_near_places_are_found_below_any_bound_and_not_by_chance(below: int) -> None:
     altered = window(1000, 64)
     altered[39] = 12
@@ -248,7 +257,7 @@ def test_the_text_breaks_no_law() -> None:
 def test_densities_are_those_of_the_text(scale: int) -> None:
     kinds, counts = np.unique(words(scale, scale + 10**6), return_counts=True)
     common = counts > 5000
-    place = int(np.log(scale) * PER_NAT)
+    place = int(np.log(scale) * POINTS_PER_NAT)
     expected = [density(int(word))[0, place] * 1e6 for word in kinds[common]]
     assert np.allclose(counts[common], expected, rtol=0.2)
     assert sum(expected) == pytest.approx(counts[common].sum(), rel=0.06)
@@ -258,7 +267,7 @@ def test_densities_are_those_of_the_text(scale: int) -> None:
 def test_parting_a_word_gives_the_exponents(n: int) -> None:
     word = trees.packed(n)
     for _, exponent in fmpz(n).factor():
-        exponents, word = parted(word)
+        exponents, word = split_first_child(word)
         assert exponent in exponents
         assert len({trees.packed(e) for e in exponents}) == 1
     assert word == 0
@@ -270,14 +279,14 @@ def test_nothing_possible_is_ruled_out(p: int, power: int) -> None:
     """Smooth integers and powers, at the lower end of a range, where sizes tell the most."""
     for smooth in (2**14, 2**9 * 3**5, 2**5 * 5**4 * 7**2, 3**13, 2**40 // p**power * 2):
         n = smooth * p**power
-        if not SMALL < n < 10**15:
+        if not EXHAUSTIVE_BELOW < n < 10**15:
             continue
         start = n - 37
         there = window(start, 100)
         floor = np.full(100, beam.IMPOSSIBLE)
-        for lo in (start, max(SMALL, start // 30)):
+        for lo in (start, max(EXHAUSTIVE_BELOW, start // 30)):
             hi = max(10**8, 900 * lo)
-            found = beam.search(there, floor, lo, hi, width=1 << 14, most=1 << 22, wrong=0)
+            found = beam.search(there, floor, lo, hi, beam.Effort(1 << 14, 1 << 22))
             assert start in found.candidates or not found.complete
         assert locate(there, 900 * start).places == [start]
 
@@ -295,19 +304,19 @@ smooth_integers = st.lists(
     length=st.integers(1, 100),
     below=st.integers(1, 1000),
     above=st.integers(1, 1000),
-    most=st.sampled_from([0, 1 << 8, 1 << 16]),
+    integers=st.sampled_from([0, 1 << 8, 1 << 16]),
     holes=st.sets(st.integers(0, 99), max_size=5),
 )
-@example(near=2**40, before=3, length=8, below=1, above=1000, most=0, holes=set())
-@example(near=2**30 * 3**5, before=3, length=8, below=1, above=1000, most=0, holes=set())
-@example(near=2**20 * 3**9, before=30, length=64, below=1000, above=1, most=0, holes=set())
+@example(near=2**40, before=3, length=8, below=1, above=1000, integers=0, holes=set())
+@example(near=2**30 * 3**5, before=3, length=8, below=1, above=1000, integers=0, holes=set())
+@example(near=2**20 * 3**9, before=30, length=64, below=1000, above=1, integers=0, holes=set())
 @example(
-    near=67 * 71 * 73 * 79 * 83 * 89, before=3, length=8, below=1, above=9, most=0, holes=set()
+    near=67 * 71 * 73 * 79 * 83 * 89, before=3, length=8, below=1, above=9, integers=0, holes=set()
 )
-@example(near=2**63 - 1, before=0, length=1, below=9, above=999, most=0, holes=set())
-@example(near=2**63 - 101, before=0, length=100, below=1, above=1, most=0, holes=set())
+@example(near=2**63 - 1, before=0, length=1, below=9, above=999, integers=0, holes=set())
+@example(near=2**63 - 101, before=0, length=100, below=1, above=1, integers=0, holes=set())
 def test_true_residues_are_never_ruled_out(
-    near: int, before: int, length: int, below: int, above: int, most: int, holes: set[int]
+    near: int, before: int, length: int, below: int, above: int, integers: int, holes: set[int]
 ) -> None:
     """A search whose beam is held on the residues of n keeps them to the end, and n with them."""
     n = max(2, near - before)
@@ -331,9 +340,9 @@ def test_true_residues_are_never_ruled_out(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(beam, "_score", score_of_n)
-        found = beam.search(there, floor, lo, hi, width=1, most=most, wrong=0)
+        found = beam.search(there, floor, lo, hi, beam.Effort(1, integers))
     assert levels >= 4
-    assert n in found.candidates or len(found.candidates) == beam.ROOM
+    assert n in found.candidates or len(found.candidates) == beam.MOST_CANDIDATES
 
 
 def test_searches_that_would_overflow_are_refused() -> None:
@@ -341,7 +350,7 @@ def test_searches_that_would_overflow_are_refused() -> None:
     there = window(10**6, 300)
     for length, lo, hi in (257, 10**6, 10**7), (10, 2**62, 2**63 - 8), (10, 1, 5), (10, 5, 5):
         with pytest.raises(ValueError, match=f"no search for {length} words"):
-            beam.search(there[:length], floor[:length], lo, hi, width=1, most=1, wrong=0)
+            beam.search(there[:length], floor[:length], lo, hi, beam.Effort(1, 1))
 
 
 @pytest.mark.parametrize("n", [29552610, 4782828, 999999826, 2**63 - 200, 2**63 - 201])

@@ -1,16 +1,20 @@
-"""Which residues of n make a window of words, those of n, n + 1, …, likely.
+"""Find the integers n whose words, those of n, n + 1, …, can be a given window.
 
-Each word says what the primes of its integer look like, smallest first, but not which they are. If
-n is known modulo all primes up to y, the first children of every word are accounted for, and what
-is left, the rest, is that of an integer of known size without primes up to y. Of all residues, the
-true ones make the rests likely (`densities`); most others make some of them impossible.
+A word says how many primes its integer has and what their exponents look like, smallest prime
+first, but not which primes they are. If n is known modulo every prime up to y, we know which
+children of each word these primes account for. The other children, the *rest* of the word, must be
+those of an integer of known size without primes up to y. The true residues make all rests likely
+(`densities`); most wrong ones make some rest impossible.
 
-So a beam of residues goes through the primes in increasing order, and through powers of the
-smallest, until their product nears the bound. The Chinese remainder theorem gives the integers that
-are left, and the next primes strike most of those: a multiple of p must have a prime to spare.
+So the search has two stages:
 
-One residue and one prime cost a look-up or two a word: 0.2 µs for 64 words. Most integers cost two
-or three divisions.
+1. A beam of residues goes through the primes in increasing order, with powers of the smallest. Each
+   residue modulo the primes so far is extended in every possible way, scored by the densities of
+   its rests, and the best `width` are kept. One residue and one prime cost a table look-up or two
+   for each word: 0.2 µs for 64 words.
+2. When the residues leave few enough integers, the Chinese remainder theorem lists them. The next
+   primes rule out most: if a word has only one prime left and it must be large, its integer cannot
+   be a multiple of p. Most integers cost two or three divisions.
 """
 
 from dataclasses import dataclass
@@ -24,162 +28,220 @@ from numpy.typing import NDArray
 from ..compiled import kernel
 from ..text.kernels import primes_to
 from ..text.sieve import MAX, Words
-from .densities import LAST, PER_NAT, PLACES, density, parted
+from .densities import LAST_PRIME, POINTS, POINTS_PER_NAT, density, split_first_child
 
 Integers = NDArray[np.int64]
-Numbers = NDArray[np.uint16]
+Floats = NDArray[np.float64]
+SmallIntegers = NDArray[np.uint16]
 
-LONGEST = 256  # words of a window that are searched for
-FILTERS = 16  # primes that most integers fall by
-LARGEST = 1 << 16  # prime that the integers left are tried by
-ROOM = 1 << 12  # candidates; a window that has more is too short
+LONGEST_WINDOW = 256  # words that a search takes
+FILTER_PRIMES = 16  # primes that rule out most integers
+LARGEST_PRIME = 1 << 16  # integers that pass the filters are divided by all primes up to here
+MOST_CANDIDATES = 1 << 12  # a window that has more is too short
 
-# Scores and sizes are integers, in 64ths of a nat. Why they fit their types, with windows of at
-# most LONGEST words and integers below 2^63:
-# - A size is the sum of at most 15 rounded logarithms, one for each prime of an integer, so it is
-#   off by 7.5 at most: SLACK is more than that, and nothing possible is ruled out. `_account` keeps
-#   the sizes of impossible residues within 16 bits.
-# - Sizes are at most 64 · 63 log 2 + SLACK + 1/2 = 2803, so PLACES are enough for them.
-# - LONGEST times IMPOSSIBLE fits 32 bits. A possible word scores LEAST_POSSIBLE or more from a
-#   table and −2840 or more from the odds of its exponent, and so LONGEST of them together score
-#   more than IMPOSSIBLE / 2.
-# - A word has at most 31 children, so a window has at most 2 (2 + 31 LONGEST) rests: 16 bits.
+# Scores (log-probabilities) and sizes (logarithms of integers) are integers in 64ths of a nat. They
+# fit their types for windows of at most LONGEST_WINDOW words and integers below 2^63, because:
+# - A size is the sum of at most 15 rounded logarithms, one for each prime of an integer, so its
+#   error is at most 7.5. SLACK is larger, so nothing possible is ruled out. `_account` keeps the
+#   sizes of impossible residues within 16 bits.
+# - Sizes are at most 64 · 63 log 2 + SLACK + 1/2 = 2803, less than POINTS · UNITS_PER_POINT.
+# - LONGEST_WINDOW times IMPOSSIBLE fits 32 bits. A possible word scores LEAST_POSSIBLE or more from
+#   a table and −2840 or more from the odds of its exponent, so LONGEST_WINDOW of them together
+#   score more than IMPOSSIBLE / 2.
+# - A word has at most 31 children, so a window has at most 2 (2 + 31 LONGEST_WINDOW) < 2^16 rests.
 UNIT = 64
-FINE = UNIT // PER_NAT
+UNITS_PER_POINT = UNIT // POINTS_PER_NAT
 SLACK = UNIT // 8
 LARGEST_SIZE = np.iinfo(np.uint16).max
 IMPOSSIBLE = -(1 << 22)
 LEAST_POSSIBLE = -64 * UNIT
-RAREST = 1e-12  # no word is taken to be rarer
+RAREST = 1e-12  # the least probability that `rarity` gives a word
 
-EMPTY, UNEXPLAINED = 0, 1  # rests: no primes left; no rest of this word
+EMPTY, UNEXPLAINED = 0, 1  # ids of rests: no primes are left; the residues contradict the word
 
 
-class Rests(NamedTuple):
-    """What can be left of the words of a window, by number.
+class Effort(NamedTuple):
+    """How much a search tries before it gives up."""
 
-    Where the exponent of a prime is not certain, neither is the size of what it leaves. Such rests
-    are vague and have numbers of their own, `vague` above the others.
-    """
-
-    vague: int
-    following: Numbers  # the rest without its first prime
-    primes: Integers  # how many it has
-    allowed: NDArray[np.bool_]  # [rest, v]: whether its first prime can have exponent v
-    least: Integers  # [rest, a]: the least such v from a on, or 0
+    width: int  # residues kept in the beam
+    integers: int  # listed and tried one by one, once the residues leave no more than these
 
 
 @dataclass(frozen=True)
 class Search:
-    """What a search through one range came to."""
+    """The result of a search through one range."""
 
-    candidates: Integers  # the only places where the window may stand, in increasing order, if…
-    complete: bool  # … nothing was dropped on the way
-    expected: float  # how many places there would be by chance
+    candidates: Integers  # integers where the window may stand, in increasing order
+    complete: bool  # it stands nowhere else: the beam dropped nothing
+    expected: float  # how many integers would fit by chance
+
+
+class Rests(NamedTuple):
+    """The rests that the words of a window can have, by id.
+
+    If several exponents of a prime are possible, the size of what it leaves is uncertain. Such a
+    rest is *vague* and has an id of its own: `vague` plus the id of the same rest of certain size.
+    """
+
+    vague: int
+    following: SmallIntegers  # [rest]: the id of the rest without its first prime
+    primes: Integers  # [rest]: how many primes it has
+    allowed: NDArray[np.bool_]  # [rest, v]: whether its first prime can have exponent v
+    least: Integers  # [rest, a]: the least such v ≥ a, or 0
 
 
 class _Beam(NamedTuple):
-    """Residues of n, and what they leave of each word, [residue, place]."""
+    """The residues of n modulo `modulus` that are kept, and what they leave of each word."""
 
-    residues: Integers
+    residues: Integers  # [residue]
     modulus: int
-    rest: Numbers
-    used: Numbers  # the log of the primes accounted for
-    scores: Integers
+    rest: SmallIntegers  # [residue, word]: the id of the rest
+    used: SmallIntegers  # [residue, word]: the size of the primes accounted for
+    scores: Integers  # [residue]
+
+
+class _Step(NamedTuple):
+    """One step of the beam: the modulus is multiplied by q = p^power."""
+
+    p: int
+    valuations: Integers  # [q]: the exponent of p in 0..q − 1, where 0 counts as `power`
+    sizes: Integers  # [v]: of p^v
+    odds: Integers  # [v]: the log-probability of exponent v, given that it is `power` or more
+
+
+class _Scoring(NamedTuple):
+    """How the rests are scored in one step."""
+
+    table: NDArray[np.int32]  # [rest, size]: the score of a rest of a given size
+    top: int  # the size of the largest integer
+    floor: Integers  # [word]: the least score of each word
+
+
+class _Trial(NamedTuple):
+    """What integers are tried against, one by one."""
+
+    rests: Rests
+    primes: Integers
+    logs: Floats  # the sizes of the primes, not rounded
+    done: int  # the beam has accounted for this many of the primes
+    known: NDArray[np.bool_]  # [word]
+    wrong: int  # how many words may be wrong
 
 
 def search(
-    window: Words, floor: Integers, lo: int, hi: int, *, width: int, most: int, wrong: int
+    window: Words, floor: Integers, lo: int, hi: int, effort: Effort, *, wrong: int = 0
 ) -> Search:
-    """The integers in lo..hi−1 where the window may stand, by a beam of `width` residues.
+    """Find the integers lo ≤ n < hi where the window may stand.
 
-    When they leave no more than `most` integers, these are tried one by one.
-    `floor` is the least score of each word: IMPOSSIBLE, or what a wrong word costs, of which there
-    may be `wrong`. A word whose floor is 0 can be any. All integers of the windows lie below 2^63.
+    `floor` is the least score of each word: IMPOSSIBLE, or the penalty for a wrong word. At most
+    `wrong` words may be wrong. A word with floor 0 is not known. All integers of the windows must
+    lie below 2^63.
     """
-    end = hi + len(window) - 1  # n + i < end for the i-th word of a window that stands at n
-    if len(window) > LONGEST or not 2 <= lo < hi or end > MAX:
+    end = hi + len(window) - 1  # n + i < end for word i of a window that stands at n
+    if len(window) > LONGEST_WINDOW or not 2 <= lo < hi or end > MAX:
         raise ValueError(f"no search for {len(window)} words in {lo}..{hi - 1}")
     known = floor < 0
     words, first, rests = _rests(window, known)
     one = np.zeros(1, np.int64)
     beam = _Beam(one, 1, first[None], np.zeros((1, len(window)), np.uint16), one)
     top = round(UNIT * log(end)) + SLACK
-    complete, dropped, rough = True, 0.0, 0.0
+    complete, dropped = True, 0.0
+    rough = 0.0  # the log of the share of integers without primes up to p, ∏ (1 − 1/p)
 
     def expected(scores: NDArray[np.int32] | Integers, modulus: int) -> float:
-        """So many places have these residues and, by chance, these words."""
+        """How many integers with these residues have these words by chance.
+
+        Densities are shares of all integers. Given its residues, an integer without primes up to p
+        is one of a share exp(rough) of them.
+        """
         logs = scores / UNIT - known.sum() * rough + log((hi - lo) / modulus)
         return float(np.exp(np.minimum(logs, 100)).sum())
 
-    # Of a power longer than the window many residues are alike. Where words must fit exactly, the
-    # others are so few that it pays; where they need not, those alike would fill the beam.
+    # Many residues modulo a power longer than the window are equivalent for it. Where words must
+    # fit exactly, few others survive, so longer powers pay. Where some words may be wrong, the
+    # equivalent residues would fill the beam.
     reach = len(window) if wrong else 4 * len(window)
-    primes = primes_to(LARGEST).astype(np.int64)
+    primes, logs = _trial_primes()
     for level, p in enumerate(primes.tolist(), start=1):
         power = _power(p, reach)
         q = p**power
-        # The smallest primes are taken in any case, for what is to be expected by chance.
-        few = level > 4 and len(beam.residues) * (hi - lo) <= most * beam.modulus
-        if few or beam.modulus * q >= 1 << 62 or p > LAST:
+        # The smallest primes are always taken: the number expected by chance needs them.
+        few = level > 4 and len(beam.residues) * (hi - lo) <= effort.integers * beam.modulus
+        if few or beam.modulus * q >= 1 << 62 or p > LAST_PRIME:
             break
         rough += log(1 - 1 / p)
         step = _step(p, power)
         scores = np.empty((len(beam.residues), q), np.int32)
-        table = _table(words, level, lo, hi, end)
-        _score(beam.rest, beam.used, rests, table, top, floor, step, scores)
+        scoring = _Scoring(_table(words, level, lo, hi, end), top, floor)
+        _score(beam, rests, scoring, step, scores)
         flat = scores.ravel()
         kept = np.flatnonzero(flat > IMPOSSIBLE // 2)
         if not len(kept):
             return Search(np.zeros(0, np.int64), complete, dropped)
-        if len(kept) > width:
+        if len(kept) > effort.width:
             complete = False
-            order = np.argpartition(flat[kept], len(kept) - width)
-            dropped += expected(flat[kept[order[:-width]]], beam.modulus * q)
-            kept = kept[order[-width:]]
+            order = np.argpartition(flat[kept], len(kept) - effort.width)
+            dropped += expected(flat[kept[order[: -effort.width]]], beam.modulus * q)
+            kept = kept[order[-effort.width :]]
         parent, phase = np.divmod(kept, q)
         rest, used = beam.rest[parent], beam.used[parent]
         _account(rest, used, rests, step, phase)
         ahead = (-phase - beam.residues[parent]) % q * pow(beam.modulus, -1, q) % q
         residues = beam.residues[parent] + beam.modulus * ahead
         beam = _Beam(residues, beam.modulus * q, rest, used, flat[kept].astype(np.int64))
-    candidates = _sift(beam, lo, hi - lo, rests, primes, level - 1, known, wrong)
+    trial = _Trial(rests, primes, logs, level - 1, known, wrong)
+    candidates = _sift(beam, trial, lo, hi - lo)
     by_chance = dropped + expected(beam.scores, beam.modulus)
-    return Search(np.sort(candidates), complete and len(candidates) < ROOM, by_chance)
+    return Search(np.sort(candidates), complete and len(candidates) < MOST_CANDIDATES, by_chance)
 
 
 def rarity(window: Words, hi: int) -> Integers:
-    """The scores of words of which nothing is known but their scale; of one that is ANY, none."""
-    place = min(int(log(hi) * PER_NAT), PLACES - 1)
-    shares = [max(float(density(int(word))[0, place]), RAREST) if word else 1.0 for word in window]
+    """The score of each word for an integer below hi of which nothing else is known.
+
+    A word that is ANY has score 0.
+    """
+    point = min(int(log(hi) * POINTS_PER_NAT), POINTS - 1)
+    shares = [max(float(density(int(word))[0, point]), RAREST) if word else 1.0 for word in window]
     return in_units(np.log(shares))
 
 
-def _rests(window: Words, known: NDArray[np.bool_]) -> tuple[list[int], Numbers, Rests]:
-    """The rests as packed words, the number of each word of the window, and the rests' laws."""
-    numbers = {0: EMPTY, -1: UNEXPLAINED}
+def in_units(nats: NDArray[Any]) -> Integers:
+    units: Integers = np.rint(UNIT * nats).astype(np.int64)
+    return units
+
+
+@cache
+def _trial_primes() -> tuple[Integers, Floats]:
+    """The primes up to LARGEST_PRIME and their sizes."""
+    primes = primes_to(LARGEST_PRIME).astype(np.int64)
+    return primes, UNIT * np.log(primes)
+
+
+def _rests(window: Words, known: NDArray[np.bool_]) -> tuple[list[int], SmallIntegers, Rests]:
+    """The rests as packed words by id, the id of each word of the window, and the rests' tables."""
+    ids = {0: EMPTY, -1: UNEXPLAINED}
     following = [EMPTY, UNEXPLAINED]
     exponents: list[tuple[int, ...]] = [(), ()]
 
-    def number(word: int) -> int:
-        if word not in numbers:
-            possible, rest = parted(word)
-            after = number(rest)
-            numbers[word] = len(numbers)
+    def id_of(word: int) -> int:
+        if word not in ids:
+            possible, rest = split_first_child(word)
+            after = id_of(rest)
+            ids[word] = len(ids)
             following.append(after)
             exponents.append(possible)
-        return numbers[word]
+        return ids[word]
 
-    first = [number(int(w)) if k else UNEXPLAINED for w, k in zip(window, known, strict=True)]
-    primes = np.zeros(len(numbers), np.int64)
-    allowed = np.zeros((len(numbers), 64), np.bool_)
-    least = np.zeros((len(numbers), 64), np.int64)
+    first = [id_of(int(w)) if k else UNEXPLAINED for w, k in zip(window, known, strict=True)]
+    primes = np.zeros(len(ids), np.int64)
+    allowed = np.zeros((len(ids), 64), np.bool_)
+    least = np.zeros((len(ids), 64), np.int64)
     for rest, possible in enumerate(exponents[2:], start=2):
         primes[rest] = primes[following[rest]] + 1
         allowed[rest, list(possible)] = True
         for v in sorted(possible, reverse=True):
             least[rest, : v + 1] = v
-    vague = len(numbers)
+    vague = len(ids)
     rests = Rests(
         vague,
         np.array([*following, *(rest + vague for rest in following)], np.uint16),
@@ -187,14 +249,15 @@ def _rests(window: Words, known: NDArray[np.bool_]) -> tuple[list[int], Numbers,
         np.tile(allowed, (2, 1)),
         np.tile(least, (2, 1)),
     )
-    return list(numbers), np.array(first, np.uint16), rests
+    return list(ids), np.array(first, np.uint16), rests
 
 
 @kernel
 def _after(rests: Rests, s: int, v: int, power: int) -> tuple[int, int]:
-    """What is left of a rest when p takes its first child, and p's exponent, 0 if it cannot.
+    """What is left of rest s if p takes its first child, and p's exponent, or 0 if it cannot.
 
-    v is the exponent, or `power` if it can be that or more; then the least is taken.
+    v is the exponent of p. If v equals `power`, the exponent can also be larger, and the least
+    possible one is taken.
     """
     exponent = v if v < power else rests.least[s, v]
     if not rests.allowed[s, exponent]:
@@ -206,29 +269,21 @@ def _after(rests: Rests, s: int, v: int, power: int) -> tuple[int, int]:
 
 
 def _table(words: list[int], level: int, lo: int, hi: int, end: int) -> NDArray[np.int32]:
-    """Scores of rests by log(end / s), s the part of the integer that is accounted for."""
-    table = np.full((2, len(words), PLACES), IMPOSSIBLE, np.int32)
+    """The scores of rests by log(end / s), where s is the part of n that is accounted for."""
+    table = np.full((2, len(words), POINTS), IMPOSSIBLE, np.int32)
     for rest, word in enumerate(words[2:], start=2):
         row = density(word)[level]
         table[:, rest, row > 0] = np.maximum(UNIT * np.log(row[row > 0]), LEAST_POSSIBLE)
-    # An integer without a rest is s itself, one of the (hi − lo) / s multiples of s. It is at least
+    # An integer with an empty rest is s itself, one of (hi − lo) / s multiples of s. It is at least
     # lo; the size that is looked up may be too large by 2 · SLACK.
-    size = np.arange(PLACES) / PER_NAT
+    size = np.arange(POINTS) / POINTS_PER_NAT
     table[:, EMPTY] = -UNIT * (size + log((hi - lo) / end))
     table[0, EMPTY, size > log(end / lo) + 2 * SLACK / UNIT] = IMPOSSIBLE
-    return table.reshape(-1, PLACES)
-
-
-class _Step(NamedTuple):
-    """One prime p, or a power of it, q = p^power."""
-
-    p: int
-    valuations: Integers  # of 0..q − 1, with power for 0
-    sizes: Integers  # of p^v
-    odds: Integers  # the log of how likely v is, if it is `power` or more
+    return table.reshape(-1, POINTS)
 
 
 def _power(p: int, reach: int) -> int:
+    """The largest power, at least 1, with p^power ≤ reach."""
     power = 1
     while p ** (power + 1) <= reach:
         power += 1
@@ -244,40 +299,32 @@ def _step(p: int, power: int) -> _Step:
     valuations[0] = power
     exponents = np.arange(64)
     odds = log(1 - 1 / p) - np.maximum(exponents - power, 0) * log(p)
-
     return _Step(p, valuations, in_units(exponents * log(p)), in_units(odds))
-
-
-def in_units(nats: NDArray[Any]) -> Integers:
-    units: Integers = np.rint(UNIT * nats).astype(np.int64)
-    return units
 
 
 @kernel
 def _score(
-    rest: Numbers,
-    used: Numbers,
-    rests: Rests,
-    table: NDArray[np.int32],
-    top: int,
-    floor: Integers,
-    step: _Step,
-    scores: NDArray[np.int32],
+    beam: _Beam, rests: Rests, scoring: _Scoring, step: _Step, scores: NDArray[np.int32]
 ) -> None:
-    """Fill in the score of every phase r, that is n ≡ −r mod q, after every residue."""
+    """Fill in scores[h, r]: residue h extended by phase r, which means n ≡ −r mod q.
+
+    For each residue, first the score of every word if p does not divide its integer, and what the
+    score gains for each exponent of p. Then every phase adds the gains of its multiples of p.
+    """
+    table, floor = scoring.table, scoring.floor
     p, q, power = step.p, len(step.valuations), step.valuations[0]
-    length = rest.shape[1]
+    length = beam.rest.shape[1]
     gains = np.empty((power + 1, length), np.int64)
-    for h in range(len(rest)):
+    for h in range(len(beam.rest)):
         base = 0
         for i in range(length):
-            s = rest[h, i]
-            left = top - used[h, i]
-            without = max(table[s, max(left, 0) // FINE], floor[i])
+            s = beam.rest[h, i]
+            left = scoring.top - beam.used[h, i]
+            without = max(table[s, max(left, 0) // UNITS_PER_POINT], floor[i])
             base += without
             for v in range(1, power + 1):
                 after, exponent = _after(rests, s, v, power)
-                score = table[after, max(left - step.sizes[exponent], 0) // FINE]
+                score = table[after, max(left - step.sizes[exponent], 0) // UNITS_PER_POINT]
                 if v == power:
                     score += step.odds[exponent]
                 gains[v, i] = max(score, floor[i]) - without
@@ -289,8 +336,10 @@ def _score(
 
 
 @kernel
-def _account(rest: Numbers, used: Numbers, rests: Rests, step: _Step, phase: Integers) -> None:
-    """Take p from the rests of its multiples."""
+def _account(
+    rest: SmallIntegers, used: SmallIntegers, rests: Rests, step: _Step, phase: Integers
+) -> None:
+    """Remove p from the rests of its multiples, and add it to the sizes accounted for."""
     p, q, power = step.p, len(step.valuations), step.valuations[0]
     for h in range(len(rest)):
         for i in range(phase[h] % p, rest.shape[1], p):
@@ -301,32 +350,24 @@ def _account(rest: Numbers, used: Numbers, rests: Rests, step: _Step, phase: Int
 
 
 @kernel
-def _sift(
-    beam: _Beam,
-    lo: int,
-    span: int,
-    rests: Rests,
-    primes: Integers,
-    done: int,
-    known: NDArray[np.bool_],
-    wrong: int,
-) -> Integers:
-    """The integers of lo ≤ n < lo + span that are left by the beam and the primes after `done`.
+def _sift(beam: _Beam, trial: _Trial, lo: int, span: int) -> Integers:
+    """The integers lo ≤ n < lo + span that have one of the residues and survive the other primes.
 
     lo + span may be 2^63, which does not fit an int64 and is not computed.
 
-    If of a word one prime is left, with exponent 1, and it must be larger than p, then p is one too
-    many: its integer is no multiple of p. So each residue makes the phases of the next primes wrong
-    in so many places, and most integers fall by that alone, after two or three divisions.
+    If a word has one prime left, with exponent 1, and it must be larger than p, then p is one prime
+    too many: the integer of this word is no multiple of p. For each residue, `mistakes` counts the
+    words that contradict each phase of the next primes. Most integers are ruled out by these counts
+    alone, after two or three divisions.
     """
+    rests, primes, logs, done = trial.rests, trial.primes, trial.logs, trial.done
     length = beam.rest.shape[1]
-    logs = UNIT * np.log(primes.astype(np.float64))
-    mistakes = np.zeros((FILTERS, primes[done + FILTERS]), np.uint8)
-    found = np.empty(ROOM, np.int64)
+    mistakes = np.zeros((FILTER_PRIMES, primes[done + FILTER_PRIMES]), np.uint8)
+    found = np.empty(MOST_CANDIDATES, np.int64)
     count = 0
     for h in range(len(beam.residues)):
         mistakes[:] = 0
-        for j in range(FILTERS):
+        for j in range(FILTER_PRIMES):
             for i in range(length):
                 s = beam.rest[h, i]
                 last = s < rests.vague and rests.primes[s] == 1 and rests.allowed[s, 1]
@@ -335,17 +376,15 @@ def _sift(
         for ahead in range((beam.residues[h] - lo) % beam.modulus, span, beam.modulus):
             n = lo + ahead
             errors = 0
-            for j in range(FILTERS):
+            for j in range(FILTER_PRIMES):
                 p = primes[done + j]
                 errors += mistakes[j, (-n) % p]
                 # The same word can be wrong for several primes.
-                if errors > 2 * wrong:
+                if errors > 2 * trial.wrong:
                     break
             else:
-                if _survives(
-                    n, beam.rest[h], beam.used[h], rests, primes, logs, done, known, wrong
-                ):
-                    if count == ROOM:
+                if _survives(n, beam.rest[h], beam.used[h], trial):
+                    if count == MOST_CANDIDATES:
                         return found
                     found[count] = n
                     count += 1
@@ -353,26 +392,17 @@ def _sift(
 
 
 @kernel
-def _survives(
-    n: int,
-    rest: Numbers,
-    used: Numbers,
-    rests: Rests,
-    primes: Integers,
-    logs: NDArray[np.float64],
-    done: int,
-    known: NDArray[np.bool_],
-    wrong: int,
-) -> bool:
-    """Whether the words fit the primes of n, n + 1, … from number `done` on."""
+def _survives(n: int, rest: SmallIntegers, used: SmallIntegers, trial: _Trial) -> bool:
+    """Whether the rests fit the primes of n, n + 1, … that the beam has not accounted for."""
+    rests, primes, logs = trial.rests, trial.primes, trial.logs
     length = len(rest)
     left = rest.copy()
-    gap = np.empty(length)
+    gap = np.empty(length)  # the size of what is not accounted for
     errors = 0
     for i in range(length):
         gap[i] = UNIT * np.log(float(n + i)) - used[i]
-        errors += left[i] == UNEXPLAINED and known[i]
-    for j in range(done, len(primes)):
+        errors += left[i] == UNEXPLAINED and trial.known[i]
+    for j in range(trial.done, len(primes)):
         p = primes[j]
         for i in range((-n) % p, length, p):
             s = left[i]
@@ -396,13 +426,14 @@ def _survives(
                 after = np.uint16(UNEXPLAINED)
                 errors += 1
             left[i] = after
-        if errors > wrong:
+        if errors > trial.wrong:
             return False
     return True
 
 
 @kernel
 def _is_smooth(n: int, primes: Integers, last: int) -> bool:
+    """Whether n has no primes beyond primes[last]."""
     for j in range(last + 1):
         while n % primes[j] == 0:
             n //= primes[j]
