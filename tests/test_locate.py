@@ -1,4 +1,4 @@
-"""Windows of words are located, or shown to stand nowhere."""
+"""Locating windows of words: by the library, by `nt locate`, and as a language model."""
 
 import json
 from collections.abc import Callable
@@ -43,7 +43,7 @@ def window(n: int, length: int) -> Words:
 @given(n=st.integers(2, DEFAULT_BELOW - 1), length=st.integers(100, 400))
 @settings(max_examples=30)
 @example(n=DEFAULT_BELOW - 1, length=80)
-@example(n=EXHAUSTIVE_BELOW - 40, length=80)  # across the end of what is compared place by place
+@example(n=EXHAUSTIVE_BELOW - 40, length=80)  # across the end of the exhaustive comparison
 @example(n=2**31 * 3**10 - 40, length=80)
 def test_every_window_is_located(n: int, length: int) -> None:
     found = locate(window(n, length))
@@ -66,7 +66,7 @@ def test_the_start_of_the_text(n: int) -> None:
 
 @pytest.mark.parametrize("k", [10, 20, 24, 25, 32, 40, 48, 49])
 def test_across_powers_of_two(k: int) -> None:
-    # 2^k is used up by its first prime, and its exponent is not certain.
+    # 2^k has a single prime, and several exponents have the same word.
     assert locate(window(2**k - 32, 64)).places == [2**k - 32]
 
 
@@ -86,8 +86,8 @@ def test_a_window_of_millions_of_words() -> None:
     assert locate(words(2, 9_000_002), 10**7).places == [2]
 
 
-# In turn: inside the stretch that the beam cannot reach, its last place, its first, the last place
-# that the beam can reach, and one from which it reaches its part of the window but not the whole.
+# In turn: inside the stretch that the beam cannot reach, its last place, its first place, the last
+# place that the beam can reach, and a place where it reaches its part of the window, not the whole.
 @pytest.mark.parametrize(
     ("start", "length"), [(32, 96), (1, 64), (255, 256), (256, 256), (300, 400)]
 )
@@ -150,7 +150,7 @@ def test_too_short_a_window_says_so() -> None:
     sentence = parse_sentence("1010 101010 1010")
     found = locate(sentence)
     assert found.too_short
-    # About as many as the counts of a sample make likely.
+    # The number expected agrees with counts in a sample.
     sample = words(10**15 - 10**7, 10**15)
     hits = np.flatnonzero(
         (sample[:-2] == sentence[0]) & (sample[1:-1] == sentence[1]) & (sample[2:] == sentence[2])
@@ -161,7 +161,7 @@ def test_too_short_a_window_says_so() -> None:
 @given(st.integers(10**8, 10**12), st.integers(64, 200))
 @settings(max_examples=10)
 def test_the_text_read_backwards_stands_nowhere(n: int, length: int) -> None:
-    # Its residues are those of −n, so that only integers, one by one, speak against it.
+    # It fits the residues of −n, so it is ruled out only when integers are tried one by one.
     assert locate(window(n, length)[::-1], 10**13).places == []
 
 
@@ -175,7 +175,7 @@ def test_shuffled_words_are_shown_to_stand_nowhere(length: int) -> None:
 
 
 @pytest.mark.parametrize(("length", "wrong"), [(128, 1), (128, 5), (128, 10), (256, 8)])
-def test_wrong_words_are_named(length: int, wrong: int) -> None:
+def test_wrong_words_are_found(length: int, wrong: int) -> None:
     random = np.random.default_rng(length + wrong)
     n = int(random.integers(10**12, 10**13))
     altered = window(n, length)
@@ -205,18 +205,18 @@ def test_near_places_are_found_below_any_bound_and_not_by_chance(below: int) -> 
         assert nearest(window(n, 8), below) is None
 
 
-def test_what_is_expected_by_chance_does_not_depend_on_how_few_are_left() -> None:
+def test_the_number_expected_by_chance_is_right_for_short_ranges() -> None:
     assert locate(window(5 * 10**6, 64), 6 * 10**6).expected < 1e-20
 
 
-def test_long_windows_are_compared_by_their_beginning() -> None:
+def test_a_wrong_word_in_a_long_window_is_found() -> None:
     altered = window(10**12, 20_000)
     altered[5000] = 2
     near = nearest(altered)
     assert near is not None and (near.place, near.differs) == (10**12, [5000])
 
 
-def test_what_cannot_be_located() -> None:
+def test_windows_without_known_words_and_bad_bounds_are_refused() -> None:
     with pytest.raises(InputError, match="needs words"):
         locate([ANY, ANY])
     for below in (2, 2**63 + 1):
@@ -234,14 +234,14 @@ def test_what_cannot_be_located() -> None:
         ("* * * 10 10", 3, 5, "only 2 is"),
     ],
 )
-def test_laws_name_their_place(sentence: str, first: int, end: int, law: str) -> None:
+def test_a_law_names_the_words_it_is_about(sentence: str, first: int, end: int, law: str) -> None:
     known = forbidden(parse_sentence(sentence))
     assert known is not None
     assert known[:2] == (first, end)
     assert law in known[2]
 
 
-def test_a_law_that_leaves_this_place_is_no_law_against_it() -> None:
+def test_a_law_that_allows_2_does_not_forbid_a_sentence_at_2() -> None:
     assert forbidden(parse_sentence("10 10 1100 10")) is None
     assert forbidden(parse_sentence("1010 10 10")) == (1, 3, ANY_LAW)
 
@@ -264,7 +264,7 @@ def test_densities_are_those_of_the_text(scale: int) -> None:
 
 
 @given(st.integers(2, 10**6))
-def test_parting_a_word_gives_the_exponents(n: int) -> None:
+def test_splitting_off_children_gives_the_exponents(n: int) -> None:
     word = trees.packed(n)
     for _, exponent in fmpz(n).factor():
         exponents, word = split_first_child(word)
@@ -276,7 +276,7 @@ def test_parting_a_word_gives_the_exponents(n: int) -> None:
 @pytest.mark.parametrize("power", [2, 3, 4])
 @pytest.mark.parametrize("p", [11, 13, 17, 23, 41, 61])
 def test_nothing_possible_is_ruled_out(p: int, power: int) -> None:
-    """Smooth integers and powers, at the lower end of a range, where sizes tell the most."""
+    """Smooth integers and powers, at the lower end of a range, where sizes rule out the most."""
     for smooth in (2**14, 2**9 * 3**5, 2**5 * 5**4 * 7**2, 3**13, 2**40 // p**power * 2):
         n = smooth * p**power
         if not EXHAUSTIVE_BELOW < n < 10**15:
@@ -291,7 +291,7 @@ def test_nothing_possible_is_ruled_out(p: int, power: int) -> None:
         assert locate(there, 900 * start).places == [start]
 
 
-# Beside small primes those that come next to the last one that has a place of its own.
+# Small primes, and primes around the last one that has its own place on the grid of densities.
 smooth_integers = st.lists(
     st.sampled_from([2, 2, 2, 3, 3, 5, 7, 11, 13, 17, 31, 37, 59, 61, 67, 71, 73, 79]), min_size=4
 ).map(lambda primes: max(n for n in accumulate(primes, mul) if n < 2**62))
@@ -318,7 +318,7 @@ smooth_integers = st.lists(
 def test_true_residues_are_never_ruled_out(
     near: int, before: int, length: int, below: int, above: int, integers: int, holes: set[int]
 ) -> None:
-    """A search whose beam is held on the residues of n keeps them to the end, and n with them."""
+    """If the beam keeps only the residues of n, they survive every step, and n is a candidate."""
     n = max(2, near - before)
     lo = max(2, n // below)
     hi = max(n + 1, min(lo * above, 2**63 - length + 1))
@@ -354,7 +354,7 @@ def test_searches_that_would_overflow_are_refused() -> None:
 
 
 @pytest.mark.parametrize("n", [29552610, 4782828, 999999826, 2**63 - 200, 2**63 - 201])
-def test_windows_that_were_lost_once(n: int) -> None:
+def test_windows_that_earlier_versions_missed(n: int) -> None:
     for below in (10**15 if n < 10**15 else 2**63, min(n + 10**6, 2**63)):
         assert locate(window(n, 200), below).places == [n]
 

@@ -22,14 +22,14 @@ from arithmetext.text.kernels import CHILD_LENGTHS
 from arithmetext.text.sieve import words
 from arithmetext.tokens import WordTokens
 
-# The figures of the lab notes, computed with coarser classes and given to three digits.
+# Figures from the lab notes, computed with coarser bins and rounded to three digits.
 BOUNDS = [1, 2, 3, 7, 13, 31, 61, 127, 251, 509, 1021, 4099]
 ACCURACY = {
     10**10: [0.198, 0.271, 0.332, 0.415, 0.450, 0.484, 0.501, 0.533, 0.592, 0.676, 0.759, 0.890],
     10**13: [0.184, 0.264, 0.301, 0.363, 0.401, 0.448, 0.473, 0.490, 0.505, 0.530, 0.571, 0.697],
 }
 NATS = {10**13: [2.85, 2.22, 1.85, 1.54, 1.41, 1.25, 1.15, 1.04, 0.94, 0.84, 0.74, 0.54]}
-COARSER = 0.0015, 0.008  # what their coarser classes and rounding may change: accuracy, nats
+COARSER = 0.0015, 0.008  # the effect of their coarser bins and rounding: accuracy, nats
 
 SCORED = 1 << 21
 
@@ -62,7 +62,7 @@ def test_smooth_parts_and_rests_are_those_of_the_factorisation(lo, bound):
     count = 20
     expected = [smooth_and_rest(n, bound) for n in range(lo, lo + count)]
     parts, lengths = np.ones(count, np.uint64), np.zeros(count, np.uint8)
-    residues._enter(lo, residues.kept_primes(bound), CHILD_LENGTHS, parts, lengths)
+    residues._extend_smooth_parts(lo, residues.kept_primes(bound), CHILD_LENGTHS, parts, lengths)
     bins, rests = np.empty(count, np.uint64), np.empty(count, np.uint64)
     per_nat = residues.Grid(bound).per_nat
     residues._split(lo, words(lo, lo + count), parts, lengths, per_nat, bins, rests)
@@ -88,12 +88,12 @@ def test_powers_of_the_bound_are_edges_of_bins(bound, k):
 
 
 @pytest.mark.parametrize("at", ACCURACY)
-def test_accuracy_is_that_of_the_lab_notes(curves, at):
+def test_accuracy_equals_that_of_the_lab_notes(curves, at):
     for score, known in zip(curves[at], ACCURACY[at], strict=True):
         assert abs(score.accuracy - known) < 4 * score.accuracy_error + COARSER[0], score
 
 
-def test_nats_are_those_of_the_lab_notes(curves):
+def test_nats_equal_those_of_the_lab_notes(curves):
     for score, known in zip(curves[10**13], NATS[10**13], strict=True):
         assert abs(score.nats - known) < 4 * score.nats_error + COARSER[1], score
 
@@ -105,30 +105,30 @@ def test_more_residues_are_never_worse(curves, at):
         assert more.nats < less.nats - 4 * more.nats_error
 
 
-def test_standard_errors_are_those_of_as_many_coin_tosses(curves):
+def test_standard_errors_are_binomial(curves):
     for score in curves[10**13]:
         variance = score.accuracy * (1 - score.accuracy)
         assert score.accuracy_error == pytest.approx((variance / SCORED) ** 0.5)
         assert 0 < score.nats_error < 3 / SCORED**0.5
 
 
-def test_without_primes_it_is_the_unigram():
+def test_without_primes_the_oracle_is_the_unigram():
     at, count = 10**9, 1 << 20
     counts = np.array(list(count_words(at, at + count).values()))
     [score] = residues.curve(at, [1], count=count)
     entropy = log(count) - counts @ np.log(counts) / count
     assert score.accuracy == counts.max() / count
-    # Each half costs somewhat more in the eyes of the other: a few nats for every word.
+    # Scoring by the other half costs somewhat more: a few nats in total for every different word.
     assert 0 < score.nats - entropy < 6 * len(counts) / count
 
 
-def test_beyond_the_square_root_nothing_is_left_to_know():
+def test_with_all_primes_up_to_the_square_root_every_word_is_known():
     [score] = residues.curve(10**9, [31627], count=1 << 18)
     assert score.accuracy == 1
     assert score.nats < 1e-9
 
 
-def test_halves_share_no_integer():
+def test_the_two_halves_share_no_integer():
     stretch = residues._STRETCH
     lo = 50_000 * stretch
     [halves] = residues.count_rests(lo, lo + 4 * stretch, [1])
@@ -143,9 +143,11 @@ def test_halves_share_no_integer():
 
 
 def test_every_half_is_scored_by_the_other(monkeypatch):
-    tried = residues._tried
+    score_keys = residues._score_keys
     pairs = []
-    monkeypatch.setattr(residues, "_tried", lambda on, by: pairs.append((on, by)) or tried(on, by))
+    monkeypatch.setattr(
+        residues, "_score_keys", lambda *halves: pairs.append(halves) or score_keys(*halves)
+    )
     residues.curve(10**8, [3], count=1 << 16)
     [(a, b), (c, d)] = pairs
     assert a is d and b is c and a is not b
@@ -167,7 +169,7 @@ def test_rests_have_probabilities_that_sum_to_one():
 
 
 @given(st.integers(1, 40), st.integers(0, 40), st.data())
-def test_search_finds_the_least(end, least, data):
+def test_bisection_finds_the_least_good_index(end, least, data):
     least = min(least, end)
     start = data.draw(st.integers(0, end - 1))
     asked = []
@@ -299,7 +301,7 @@ def test_oracle_needs_integers_of_its_scale():
             Oracle.estimate(7, at, tokens=TOKENS, count=count)
 
 
-def test_bounds_are_checked():
+def test_bad_bounds_are_refused():
     for bounds in [[], [0], [3, 2], [2, 2], [10**8]]:
         with pytest.raises(InputError, match="bound"):
             residues.curve(10**9, bounds, count=1 << 10)

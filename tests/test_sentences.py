@@ -1,4 +1,4 @@
-"""Sentences found by the sieve, and those that arithmetic decides."""
+"""Sentences found in the text, and sentences that arithmetic forbids."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def runs(kind: str, length: int, hi: int) -> list[int]:
     return [int(n) for piece in find_runs(kind, length, 2, hi) for n in piece]
 
 
-def test_the_first_three_that_share_a_word_begin_at_33_and_never_four() -> None:
+def test_three_in_a_row_share_a_word_first_at_33_and_four_never_do() -> None:
     assert runs("same word", 3, 10**5)[0] == 33
     assert runs("same word", 4, 10**7) == []
 
@@ -67,7 +67,7 @@ def test_against_a_plain_search(at: int, length: int, holes: int) -> None:
     assert at in found
 
 
-def test_any_kind_of_integer_is_a_bound() -> None:
+def test_numpy_integers_are_accepted_as_bounds() -> None:
     lo, hi = 2**31 - 300, 2**31 - 1
     expected = starts("10", lo, hi)
     assert starts("10", np.int32(lo), np.int32(hi)) == expected
@@ -78,7 +78,7 @@ def test_any_kind_of_integer_is_a_bound() -> None:
     ]
 
 
-def test_a_run_has_words() -> None:
+def test_a_run_of_no_words_is_refused() -> None:
     with pytest.raises(nt.InputError, match="at least one word, not 0"):
         list(find_runs("same word", 0, 2, 100))
 
@@ -108,12 +108,12 @@ def test_a_sentence_ends_inside_the_range() -> None:
         ("1010 10 10", "only 2 is: it never occurs"),
     ],
 )
-def test_what_arithmetic_settles(text: str, says: str) -> None:
+def test_sentences_that_arithmetic_decides(text: str, says: str) -> None:
     assert says in (law(parse_sentence(text)) or "")
 
 
 @pytest.mark.parametrize("text", ["10", "10 * 10", "111000 10", "10 111000", "1010 1010 1010"])
-def test_what_two_residues_do_not_settle(text: str) -> None:
+def test_sentences_that_arithmetic_does_not_decide(text: str) -> None:
     assert law(parse_sentence(text)) is None
 
 
@@ -131,7 +131,7 @@ def test_no_law_forbids_what_occurs(at: int, length: int) -> None:
         ("* *", "at least one word"),
         ("10 1001 10", "word 2 of the sentence: not a Dyck word: 1001 goes below"),
         ("10 x", "word 2 of the sentence: .* 'x' at place 1"),
-        ("10" * 40, "longer than any below"),
+        ("10" * 40, "longer than any word below"),
     ],
 )
 def test_refused_sentences(text: str, complaint: str) -> None:

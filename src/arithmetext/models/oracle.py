@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ..counting.histograms import ranks_of
 from ..errors import InputError
-from ..search.residues import Rests, count_rests, smooth_parts
+from ..search.residues import RestCounts, count_rests, smooth_parts
 from ..text.sieve import Words, check_range
 from ..tokens import WordTokens
 from ..tokens.spelling import letters
@@ -24,7 +24,7 @@ class Oracle(LanguageModel):
     at: int
     can_score = False  # it must be told where a sequence stands
 
-    def __init__(self, rests: Rests, at: int, tokens: WordTokens) -> None:
+    def __init__(self, rests: RestCounts, at: int, tokens: WordTokens) -> None:
         self.rests, self.at, self.tokens = rests, at, tokens
         self.vocabulary = tokens.size
         self.ranks = ranks_of(tokens.words)
@@ -45,7 +45,7 @@ class Oracle(LanguageModel):
         [(first, second)] = count_rests(lo, hi, [bound])
         keys = np.concatenate([first.keys, second.keys])
         counts = np.concatenate([first.counts, second.counts])
-        return cls(Rests(bound, hi, keys, counts), at, tokens)
+        return cls(RestCounts(bound, hi, keys, counts), at, tokens)
 
     def word_distribution(self, n: int) -> tuple[Words, Probabilities]:
         """The words that n can have given its residues, and their probabilities."""

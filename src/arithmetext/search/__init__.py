@@ -1,1 +1,1 @@
-"""Find sentences, and where a window of words stands."""
+"""Search the text: find sentences, and locate a window of words."""

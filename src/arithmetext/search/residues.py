@@ -1,13 +1,15 @@
 """The residue oracle: how much of the text the residues modulo small primes decide.
 
-The oracle knows n modulo every power of every prime p ≤ B, and the scale of n, and nothing else. So
-it knows the B-smooth part S of n, which is the beginning of the word, and the size of the cofactor
-c = n / S. What it does not know is the *rest*, the children of the primes above B. Given c the rest
-does not depend on S, so one distribution of rests for each size of c is all there is to estimate.
+The oracle knows the scale of n and n modulo every power of every prime p ≤ B, and nothing else. So
+it knows the B-smooth part S of n, which gives the beginning of the word, and the size of the
+cofactor c = n / S. It does not know the *rest* of the word, the children of the primes above B.
+Given c, the rest does not depend on S. So the oracle is one distribution of rests for each size of
+c, estimated by counting.
 
-Sizes are binned on a grid of log c that has the powers of B among its edges: no integer below B^k
-without primes ≤ B has k primes, so below B² the rest is surely `10`. The rest is empty exactly when
-c = 1. With B = 1 the smooth part is 1, the rest is the word, and its distribution the unigram.
+Sizes are binned on a grid of log c with every power of B among its edges. An integer below B^k
+without primes ≤ B has fewer than k primes, so for 1 < c < B² the rest is certainly `10`. The rest
+is empty exactly when c = 1. With B = 1 the smooth part is 1, the rest is the whole word, and its
+distribution is the unigram distribution.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,24 +30,24 @@ from ..text.kernels import CHILD_LENGTHS, CHILDREN
 from ..text.ranges import over_ranges, spans
 from ..text.sieve import Words, base_primes, check_range, passing_words, segment_size
 
-COUNT = 1 << 24  # integers scored: a standard error of 1.2e-4 in accuracy at the most
-LEAST_AT = 10**6
+INTEGERS_SCORED = 1 << 24  # for a standard error of at most 1.2e-4 in accuracy
+LEAST_SCALE = 10**6
 LARGEST_BOUND = 10**7
 
-_BINS = 16  # at least so many in a nat of log c
-# A bin is trusted as if its back-off, the bins between two powers of B, had been seen so often in
-# it. Anything from 2 to 256 gives the same nats to 1e-3.
-_TRUST = 64
+_BINS_PER_NAT = 16  # at least, on the grid of log c
+# The counts of a bin are mixed with this many pseudo-counts, distributed as in all bins between the
+# same two powers of B. Anything from 2 to 256 gives the same nats to 1e-3.
+_PSEUDO_COUNTS = 64
 
-# The two halves of the integers take turns after so many of them, which also fit the cache.
+# Stretches of this many integers belong to the two halves in turn. They also fit the cache.
 _STRETCH = 1 << 13
 
 _U = np.uint64
 
 
 @dataclass(frozen=True)
-class Score:
-    """How good the oracle of a bound is, with standard errors."""
+class OracleScore:
+    """How well the oracle of one bound predicts words, with standard errors."""
 
     bound: int
     accuracy: float
@@ -56,36 +58,40 @@ class Score:
 
 @dataclass(frozen=True)
 class Horizon:
-    """The least bound whose oracle is as good as asked, and the one before it, if there is one."""
+    """The score of the least bound that reaches the target, and of the bound before it, if any."""
 
-    reached: Score
-    before: Score | None
+    reached: OracleScore
+    before: OracleScore | None
 
 
 def horizon(
-    at: int, *, accuracy: float | None = None, nats: float | None = None, count: int = COUNT
+    at: int,
+    *,
+    accuracy: float | None = None,
+    nats: float | None = None,
+    count: int = INTEGERS_SCORED,
 ) -> Horizon:
-    """The least prime B, or 1, whose oracle has this accuracy or no more than these nats a word.
+    """Find the least B, 1 or a prime, whose oracle reaches this accuracy or these nats a word.
 
-    It is searched for on a few of the integers first, then from there on all of them. All bounds
-    are scored on the same integers, so that chance moves them up or down together.
+    A first search uses a sixteenth of the integers, and a second one starts from its result with
+    all of them. All bounds are scored on the same integers, so that random errors are shared.
     """
     if (accuracy is None) == (nats is None):
-        raise InputError("ask for an accuracy or for nats a word: one of the two")
+        raise InputError("give either an accuracy or nats a word: one of the two")
     if accuracy is not None and not 0 < accuracy <= 1:
-        raise InputError(f"an accuracy is above 0 and at most 1, not {accuracy:g}")
+        raise InputError(f"the accuracy must be above 0 and at most 1, not {accuracy:g}")
     if nats is not None and not 0 < nats < inf:
-        raise InputError(f"nats a word are a number above 0, not {nats:g}")
-    # Above the square root of n the cofactor is 1 or a prime, and nothing is left to know.
+        raise InputError(f"the nats a word must be a finite number above 0, not {nats:g}")
+    # With B ≥ √n the cofactor is 1 or a prime, and the oracle knows every word.
     limit = min(isqrt(_end(at, count)) + 1, LARGEST_BOUND)
     bounds = [1, *kept_primes(limit).tolist()]
 
-    def good(score: Score) -> bool:
+    def good(score: OracleScore) -> bool:
         if nats is not None:
             return score.nats <= nats
         return accuracy is not None and score.accuracy >= accuracy
 
-    def search(start: int, count: int) -> tuple[int, Callable[[int], Score]]:
+    def search(start: int, count: int) -> tuple[int, Callable[[int], OracleScore]]:
         score = cache(lambda i: curve(at, [bounds[i]], count=count)[0])
         return _least(lambda i: good(score(i)), start, len(bounds)), score
 
@@ -94,15 +100,17 @@ def horizon(
     if found == len(bounds):
         best = score(found - 1)
         raise InputError(
-            f"more than the primes up to {limit} tell at {format_integer(at)}: they give an"
-            " accuracy of"
-            f" {best.accuracy:.4f} and {best.nats:.4g} nats a word"
+            f"more than the primes up to {limit} tell at {format_integer(at)}: with them the"
+            f" accuracy is {best.accuracy:.4f}, at {best.nats:.4g} nats a word"
         )
     return Horizon(score(found), score(found - 1) if found else None)
 
 
 def _least(good: Callable[[int], bool], start: int, end: int) -> int:
-    """The least i < end that is good, as all after it are; or else end. Fast if start is near."""
+    """The least i < end that is good, or end if there is none; all i after a good one are good.
+
+    Steps from `start` double, then bisection: few questions if the answer is close to `start`.
+    """
     if good(start):
         bad, least, step = start - 1, start, 1
         while bad >= 0 and good(bad):
@@ -119,35 +127,37 @@ def _least(good: Callable[[int], bool], start: int, end: int) -> int:
     return least
 
 
-def curve(at: int, bounds: Sequence[int], *, count: int = COUNT) -> list[Score]:
-    """The scores of the oracles of increasing bounds at the scale of `at`.
+def curve(at: int, bounds: Sequence[int], *, count: int = INTEGERS_SCORED) -> list[OracleScore]:
+    """The scores of the oracles of increasing bounds, at the scale of `at`.
 
-    Every integer of [at, at + count), or of [at, 2 at) if that is less, is scored by an oracle
-    estimated on the other half of them.
+    The integers of [at, at + count), or of [at, 2 at) if that is shorter, are split into two
+    halves. Each half is scored by an oracle estimated on the other half.
     """
     return [_score(*halves) for halves in count_rests(at, _end(at, count), bounds)]
 
 
 def _end(at: int, count: int) -> int:
-    if at < LEAST_AT:
-        raise InputError(f"the oracle needs a scale of {LEAST_AT} or larger, not {at}")
+    if at < LEAST_SCALE:
+        raise InputError(f"the oracle needs a scale of {LEAST_SCALE} or larger, not {at}")
     if count < 2:
-        raise InputError(f"{count} integers are too few to estimate on some and score on others")
+        raise InputError(
+            f"{count} integers are too few to estimate on one half and score on the other"
+        )
     end = at + min(count, at)
     check_range(at, end)
     return end
 
 
-def _score(first: "Rests", second: "Rests") -> Score:
-    """Each half scored by what the other half tells."""
+def _score(first: "RestCounts", second: "RestCounts") -> OracleScore:
+    """Score each half by the counts of the other."""
     nats, right, counts = (
         np.concatenate(parts)
-        for parts in zip(_tried(first, second), _tried(second, first), strict=True)
+        for parts in zip(_score_keys(first, second), _score_keys(second, first), strict=True)
     )
     accuracy, mean = np.average(right, weights=counts), np.average(nats, weights=counts)
     variance = np.average((nats - mean) ** 2, weights=counts)
     number = counts.sum()
-    return Score(
+    return OracleScore(
         first.bound,
         accuracy=float(accuracy),
         accuracy_error=float(np.sqrt(accuracy * (1 - accuracy) / number)),
@@ -156,18 +166,20 @@ def _score(first: "Rests", second: "Rests") -> Score:
     )
 
 
-def _tried(on: "Rests", by: "Rests") -> tuple[NDArray[np.float64], NDArray[np.bool_], Counts]:
-    """Of every key of one half, in the eyes of the other: its nats, whether it is the guess."""
-    bins, ranks = on.bins_and_ranks
-    return -np.log(by.probabilities(bins, ranks)), by.commonest(bins) == ranks, on.counts
+def _score_keys(
+    scored: "RestCounts", by: "RestCounts"
+) -> tuple[NDArray[np.float64], NDArray[np.bool_], Counts]:
+    """The nats of each key, whether `by` predicts it, and how often it occurs."""
+    bins, ranks = scored.bins_and_ranks
+    return -np.log(by.probabilities(bins, ranks)), by.commonest(bins) == ranks, scored.counts
 
 
-def count_rests(lo: int, hi: int, bounds: Sequence[int]) -> list[tuple["Rests", "Rests"]]:
-    """For every bound the rests of lo ≤ n < hi, of each half apart: every other stretch."""
+def count_rests(lo: int, hi: int, bounds: Sequence[int]) -> list[tuple["RestCounts", "RestCounts"]]:
+    """Count the rests of lo ≤ n < hi for each bound, separately for the two halves."""
     if not bounds or min(bounds) < 1 or list(bounds) != sorted(set(bounds)):
-        raise InputError(f"bounds increase from 1 or more on, not {list(bounds)}")
+        raise InputError(f"the bounds must be 1 or more and increase, not {list(bounds)}")
     if max(bounds) > LARGEST_BOUND:
-        raise InputError(f"{max(bounds)} is too large a bound: at most {LARGEST_BOUND}")
+        raise InputError(f"the bound {max(bounds)} is too large: at most {LARGEST_BOUND}")
     halves = [(Table(hi - lo), Table(hi - lo)) for _ in bounds]
     job = partial(_count_piece, bounds, dictionary(hi))
     for piece in over_ranges(job, lo, hi, size=segment_size(hi), title="residues"):
@@ -175,7 +187,7 @@ def count_rests(lo: int, hi: int, bounds: Sequence[int]) -> list[tuple["Rests", 
             for table, (keys, counts) in zip(tables, found, strict=True):
                 table.add(keys, counts)
     return [
-        (Rests(bound, hi, *first.items()), Rests(bound, hi, *second.items()))
+        (RestCounts(bound, hi, *first.items()), RestCounts(bound, hi, *second.items()))
         for bound, (first, second) in zip(bounds, halves, strict=True)
     ]
 
@@ -183,7 +195,7 @@ def count_rests(lo: int, hi: int, bounds: Sequence[int]) -> list[tuple["Rests", 
 def _count_piece(
     bounds: Sequence[int], known: "Dictionary", lo: int, hi: int
 ) -> list[tuple[tuple[Words, Counts], tuple[Words, Counts]]]:
-    """For every bound the keys of a piece and their counts, of each half of the text apart."""
+    """The keys of a piece and their counts, for each bound and each half."""
     words = passing_words(lo, hi)
     parts, lengths = np.ones(hi - lo, np.uint64), np.zeros(hi - lo, np.uint8)
     primes = kept_primes(bounds[-1])
@@ -191,7 +203,7 @@ def _count_piece(
     counted = []
     for bound in bounds:
         here = int(np.searchsorted(primes, np.uint32(bound), side="right"))
-        _enter(lo, primes[entered:here], CHILD_LENGTHS, parts, lengths)
+        _extend_smooth_parts(lo, primes[entered:here], CHILD_LENGTHS, parts, lengths)
         entered = here
         halves = Table(hi - lo), Table(hi - lo)
         grid = Grid(bound)
@@ -206,51 +218,52 @@ def _count_piece(
     return counted
 
 
-class Rests:
-    """How often each rest came with each bin of the cofactor, at one bound.
+class RestCounts:
+    """How often each rest occurs in each bin of the cofactor, for one bound.
 
-    A key is a bin and the rank of a rest in the dictionary, in one number; 0 is the empty rest.
+    A key is bin · stride + rank, where rank is that of the rest in the dictionary, or 0 for the
+    empty rest.
     """
 
     def __init__(self, bound: int, end: int, keys: Words, counts: Counts) -> None:
-        """`end`: neither the integers counted nor those asked about reach it."""
+        """All integers, those counted and those asked about, lie below `end`."""
         self.bound, self.grid, self.dictionary = bound, Grid(bound), dictionary(end)
         self.keys, self.counts = keys, counts
         bins, ranks = self.bins_and_ranks
-        self._narrow = _Seen(self.dictionary.stride, bins, ranks, counts)
-        self._wide = _Seen(self.dictionary.stride, self.grid.intervals(bins), ranks, counts)
+        self._narrow = _GroupCounts(self.dictionary.stride, bins, ranks, counts)
+        self._wide = _GroupCounts(self.dictionary.stride, self.grid.intervals(bins), ranks, counts)
 
     @property
     def bins_and_ranks(self) -> tuple[Words, Words]:
-        """What the keys are made of."""
+        """The bin and the rank of each key."""
         bins, ranks = np.divmod(self.keys, self.dictionary.stride)
         return bins, ranks
 
     def probabilities(self, bins: Words, ranks: Words) -> NDArray[np.float64]:
-        """Of the rests of these ranks, given the bins.
+        """The probabilities of the rests of these ranks, each given its bin.
 
-        What was seen in the bin is interpolated with what was seen between the same two powers of
-        the bound, and with one observation that could have been any word of the dictionary. So
-        every word has a probability, and together they have 1.
+        The counts of the bin are smoothed with those of all bins between the same two powers of the
+        bound, and with one pseudo-count spread over the whole dictionary. So every word has a
+        probability above 0, and they add up to 1.
         """
         intervals = self.grid.intervals(bins)
         prior = self.dictionary.prior[ranks]
         seen, total = self._wide(intervals, ranks)
         around = np.where(total > 0, seen / np.maximum(total, 1), prior)
         seen, total = self._narrow(bins, ranks)
-        found = (seen + _TRUST * around + prior) / (total + _TRUST + 1)
-        # Up to the square of the bound there is no choice: c is 1, or else a prime.
+        found = (seen + _PSEUDO_COUNTS * around + prior) / (total + _PSEUDO_COUNTS + 1)
+        # Below the square of the bound c is 1 or a prime, and the rest is certain.
         known: NDArray[np.float64] = np.where(intervals <= 2, ranks == intervals - _U(1), found)
         return known
 
     def commonest(self, bins: Words) -> Counts:
-        """The rank of the commonest rest of each bin; of one never seen, of what is around it."""
+        """The rank of the commonest rest of each bin, or of its interval if it has no counts."""
         narrow, wide = self._narrow.commonest(bins), self._wide.commonest(self.grid.intervals(bins))
         return np.where(narrow >= 0, narrow, np.where(wide >= 0, wide, 1))
 
 
-class _Seen:
-    """How often each rank was seen in each of some groups."""
+class _GroupCounts:
+    """How often each rank occurs in each group."""
 
     def __init__(self, stride: np.uint64, groups: Words, ranks: Words, counts: Counts) -> None:
         self._stride = stride
@@ -264,45 +277,48 @@ class _Seen:
         self._best.add(groups, ranks[order][first].astype(np.int64) + 1)
 
     def __call__(self, groups: Words, ranks: Words) -> tuple[Counts, Counts]:
-        """The counts of the ranks in the groups, and those of the groups."""
+        """The count of each rank in its group, and the total of the group."""
         return self._both[groups * self._stride + ranks], self._totals[groups]
 
     def commonest(self, groups: Words) -> Counts:
-        """The rank seen most often in each group, or -1."""
+        """The most frequent rank of each group, or -1 if it has none."""
         return self._best[groups] - 1
 
 
 class Grid:
-    """Bins of log c, numbered from 1, with every power of the bound among their edges."""
+    """Bins of log c, numbered from 1. Every power of the bound is an edge."""
 
     def __init__(self, bound: int) -> None:
         unit = log(bound) if bound > 1 else 1.0
-        self._in_interval = _U(ceil(_BINS * unit))
+        self._in_interval = _U(ceil(_BINS_PER_NAT * unit))
         self.per_nat = float(self._in_interval) / unit
 
     def bins(self, integers: NDArray[np.uint64], parts: Words) -> Words:
-        """The bins of the cofactors that smooth parts leave."""
+        """The bins of the cofactors, integers / smooth parts."""
         return (np.log(integers / parts) * self.per_nat).astype(np.uint64) + _U(1)
 
     def end(self, number: int) -> float:
-        """Where a bin ends: a cofactor that is larger than all in it."""
+        """The upper edge of a bin: all its cofactors are smaller."""
         return exp(number / self.per_nat)
 
     def intervals(self, bins: Words) -> Words:
-        """Between which powers of the bound bins lie, numbered from 1."""
+        """The interval between two powers of the bound in which each bin lies, numbered from 1."""
         return (bins - _U(1)) // self._in_interval + _U(1)
 
 
 class Dictionary:
-    """The words of the integers below some end, in the order of their least integers."""
+    """The words of the integers below `end`, ordered by their least integers."""
 
     def __init__(self, end: int) -> None:
         self.least = np.array(first_occurrences(end - 1), np.uint64)
-        _, self.words = smooth_parts(self.least, 64)  # below 2^63 their primes are smaller
-        self.ranks = ranks_of(self.words)  # from 1; the empty word is not there and has 0
+        _, self.words = smooth_parts(
+            self.least, 64
+        )  # a least integer below 2^63 has no prime above 64
+        self.ranks = ranks_of(self.words)  # from 1; the empty word has 0
         self.stride = _U(len(self.words) + 1)
-        # How likely a word is, by rank, if nothing is known but its least integer: of the powers
-        # of that tried, the root makes the words that one half of the text has alone cheapest.
+        # By rank, the probability of a word of which only its least integer is known: proportional
+        # to least^−1/2. Of the exponents tried, this one costs the fewest nats for words that occur
+        # in one half only.
         roots = np.concatenate([[0], self.least**-0.5])
         self.prior = roots / roots.sum()
 
@@ -311,9 +327,9 @@ dictionary = lru_cache(8)(Dictionary)
 
 
 def kept_primes(bound: int) -> NDArray[np.uint32]:
-    """The primes up to the bound, of those that are made once and kept."""
+    """The primes up to the bound, as a slice of the cached ones."""
     primes = base_primes(bound)
-    # Of the same type, or all primes would be converted, which can be very many.
+    # The same type as the primes: otherwise searchsorted would convert all of them.
     return primes[: np.searchsorted(primes, np.uint32(bound), side="right")]
 
 
@@ -328,12 +344,12 @@ def smooth_parts(integers: NDArray[np.uint64], bound: int) -> tuple[Words, Words
 def _divide(
     integers: Any, primes: Any, children: Any, lengths: Any, parts: Any, words: Any
 ) -> None:
-    """Smooth parts by trial division."""
+    """Smooth parts and their words, by trial division."""
     for i in range(len(integers)):
         c, word = integers[i], _U(0)
         for prime in primes:
             p = _U(prime)
-            if p * p > c:  # what is left is 1 or a prime
+            if p * p > c:  # c is 1 or a prime
                 if _U(1) < c <= _U(primes[-1]):
                     word = word << _U(2) | _U(2)
                     c = _U(1)
@@ -347,10 +363,10 @@ def _divide(
 
 
 @kernel
-def _enter(lo: Any, primes: Any, lengths_of: Any, parts: Any, lengths: Any) -> None:
-    """Multiply primes into the smooth parts of lo, lo + 1, …, and note how long their words get.
+def _extend_smooth_parts(lo: Any, primes: Any, lengths_of: Any, parts: Any, lengths: Any) -> None:
+    """Multiply more primes into the smooth parts of lo, lo + 1, …, and add up their words' lengths.
 
-    With every power p^e the child of p becomes that of e instead of that of e - 1.
+    At each multiple of p^e the child of p grows from that of exponent e − 1 to that of e.
     """
     first, m = _U(lo), _U(len(parts))
     last = first + m - _U(1)
@@ -374,7 +390,7 @@ def _enter(lo: Any, primes: Any, lengths_of: Any, parts: Any, lengths: Any) -> N
 def _split(
     lo: Any, words: Any, parts: Any, lengths: Any, per_nat: Any, bins: Any, rests: Any
 ) -> None:
-    """The bins of the cofactors, and the ends of the words that the smooth parts leave."""
+    """The bins of the cofactors, and the rests, which end the words."""
     for i in range(len(words)):
         bins[i] = _U(np.log((lo + i) / parts[i]) * per_nat) + _U(1)
         length = _U(2) * _ones(words[i]) - lengths[i]
@@ -383,7 +399,7 @@ def _split(
 
 @kernel
 def _ones(x: Any) -> Any:
-    """How many of 64 bits are 1."""
+    """The number of ones in 64 bits."""
     x -= x >> _U(1) & _U(0x5555555555555555)
     x = (x & _U(0x3333333333333333)) + (x >> _U(2) & _U(0x3333333333333333))
     x = x + (x >> _U(4)) & _U(0x0F0F0F0F0F0F0F0F)

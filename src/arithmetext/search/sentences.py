@@ -1,4 +1,4 @@
-"""Sentences: runs of consecutive words, where they occur, and what arithmetic rules out."""
+"""Sentences, runs of consecutive words: where they occur, and where arithmetic forbids them."""
 
 from collections.abc import Iterator
 from functools import lru_cache, partial
@@ -34,7 +34,7 @@ def parse_sentence(text: str) -> Sentence:
         except InputError as error:
             raise InputError(f"word {place} of the sentence: {error}") from None
         if sentence[-1] >= 2**63:
-            raise InputError(f"word {place} of the sentence is longer than any below 2^63")
+            raise InputError(f"word {place} of the sentence is longer than any word below 2^63")
     if not any(sentence):
         raise InputError('a sentence needs at least one word, such as "111000 10" or "10 * 10"')
     return tuple(sentence)
@@ -49,7 +49,10 @@ def find(
     cluster: str | None = None,
     title: str = "",
 ) -> Iterator[NDArray[np.int64]]:
-    """Where the sentence begins, in increasing order, piece by piece; it ends below hi."""
+    """Yield the starts of the sentence within lo ≤ n < hi in increasing order, piece by piece.
+
+    The whole sentence lies within the range.
+    """
     lo, hi = check_range(lo, hi)
     last_start = hi - len(sentence) + 1
     if last_start > lo:
@@ -65,24 +68,25 @@ def find(
 
 
 def _starts(lo: int, hi: int, *, sentence: Sentence) -> NDArray[np.int64]:
-    # The longest word is the rarest; asking for it first settles most places with one comparison.
-    key = sentence.index(max(sentence))
+    # Compare the largest packed word first: it is rare, so most places need one comparison.
+    rarest = sentence.index(max(sentence))
     wanted = np.array(sentence, np.uint64)
     return np.concatenate(
         [
-            a + _matches(passing_words(a, b + len(sentence) - 1), wanted, key)
+            a + _matches(passing_words(a, b + len(sentence) - 1), wanted, rarest)
             for a, b in spans(lo, hi, segment_size(hi))
         ]
     )
 
 
 @kernel
-def _matches(words: Words, sentence: Words, key: int) -> NDArray[np.int64]:
+def _matches(words: Words, sentence: Words, rarest: int) -> NDArray[np.int64]:
+    """The indices where the sentence begins; its word number `rarest` is compared first."""
     count = len(words) - len(sentence) + 1
-    found = np.empty(count, np.int64)  # pages that are never touched cost nothing
+    found = np.empty(count, np.int64)  # pages never written to take no memory
     size = 0
-    wanted = sentence[key]
-    candidates = words[key : key + count]
+    wanted = sentence[rarest]
+    candidates = words[rarest : rarest + count]
     for i in range(count):
         if candidates[i] != wanted:
             continue
@@ -98,10 +102,10 @@ def _matches(words: Words, sentence: Words, key: int) -> NDArray[np.int64]:
 def find_runs(
     kind: str, length: int, lo: int, hi: int, *, threads: int | None = None, title: str = ""
 ) -> Iterator[NDArray[np.int64]]:
-    """Where `length` consecutive integers below hi are all "square-free" or all the "same word"."""
+    """Yield the starts of runs of `length` integers, all "square-free" or all the "same word"."""
     lo, hi = check_range(lo, hi)
     if length < 1:
-        raise InputError(f"a run has at least one word, not {length}")
+        raise InputError(f"a run needs at least one word, not {length}")
     yield from over_ranges(
         partial(_run_starts, kind=kind, length=length, end=hi),
         lo,
@@ -123,12 +127,13 @@ def _run_starts(lo: int, hi: int, *, kind: str, length: int, end: int) -> NDArra
 
 @kernel
 def _runs(words: Words, length: int, square_free: bool) -> NDArray[np.int64]:
-    found = np.empty(len(words), np.int64)  # pages that are never touched cost nothing
+    """The indices where runs begin."""
+    found = np.empty(len(words), np.int64)  # pages never written to take no memory
     size = 0
     run = 0
     for i in range(len(words)):
         if square_free:
-            # Half of the digits are ones; if none has an even place, the word is 1010…10.
+            # Half of the digits are ones. If no bit 0, 2, 4, … is one, the word is 1010…10.
             run = run + 1 if words[i] & np.uint64(0x5555555555555555) == 0 else 0
         else:
             run = run + 1 if i > 0 and words[i] == words[i - 1] else 1
@@ -139,7 +144,7 @@ def _runs(words: Words, length: int, square_free: bool) -> NDArray[np.int64]:
 
 
 def law(sentence: Sentence) -> str | None:
-    """What elementary arithmetic says about where the sentence can occur, if it settles that."""
+    """Where the sentence can occur and why, in words, if elementary arithmetic decides it."""
     known = _law(sentence)
     if known is None:
         return None
@@ -149,26 +154,26 @@ def law(sentence: Sentence) -> str | None:
 
 
 def forbidden(sentence: Sentence) -> tuple[int, int, str] | None:
-    """The shortest stretch, its first place and its end, that has a law against it, and the law."""
-    if _law(sentence) is None:  # what holds for a stretch holds for the whole
+    """The shortest stretch of the sentence that cannot stand there: (first word, end, reason)."""
+    if _law(sentence) is None:  # a law against a stretch is one against the whole
         return None
-    for length in range(1, 10):  # the laws speak of 4 or 9 words
+    for length in range(1, 10):  # the laws are about 4 or 9 consecutive words
         for first in range(len(sentence) - length + 1):
             stretch = sentence[first : first + length]
             known = _law(stretch) if any(stretch) else None
-            # What can stand at 2 alone may stand there.
+            # The stretch may begin at `start`, unless the sentence would then begin before 2.
             if known is not None and all(start - first < 2 for start in known[1]):
                 return first, first + length, f"{known[0]}: it cannot stand here"
     return None
 
 
 def _law(sentence: Sentence) -> tuple[str, list[int]] | None:
-    """A reason why the sentence can begin nowhere but at some places.
+    """A reason why the sentence can begin only at certain places, and these places.
 
-    Two arguments are tried. A multiple of 2 begins with the child of 2, which is a leaf exactly
-    when 4 does not divide it; the same for 3 and 9, whose child is the first or the second. If no
-    residue of the first integer fits all words, the sentence never occurs. And if every residue
-    that fits makes an even number prime, that number is 2.
+    Two arguments are tried. First, the word of a multiple of 2 begins with the child of 2, which is
+    a leaf exactly if 4 does not divide the integer; likewise the child of 3, first or second in the
+    word, and 9. If no residue of the first integer fits all words, the sentence never occurs.
+    Second, if every residue that fits makes an even number prime, this number is 2.
     """
     for p in (2, 3):
         if not any(_fits(sentence, r, p) for r in range(p * p)):
@@ -187,12 +192,12 @@ def _law(sentence: Sentence) -> tuple[str, list[int]] | None:
 
 
 def _fits(sentence: Sentence, residue: int, p: int) -> bool:
-    """Whether every word can stand where it does if the first integer is residue mod p²."""
+    """Whether all words fit if the first integer is `residue` mod p²."""
     for j, word in enumerate(sentence):
         here = (residue + j) % (p * p)
         if word == ANY or here % p:
             continue
-        # The child of p stands behind those of the smaller primes, so among the first few.
+        # The child of 2 is the first one. The child of 3 is the first or the second.
         if (here != 0) not in _leaves(word)[: p - 1]:
             return False
     return True
@@ -200,5 +205,5 @@ def _fits(sentence: Sentence, residue: int, p: int) -> bool:
 
 @lru_cache(1 << 16)
 def _leaves(word: int) -> list[bool]:
-    """Which children are leaves."""
+    """Whether each child of the word is a leaf."""
     return [not child.children for child in trees.tree_of_word(trees.unpack(word)).children]
