@@ -250,8 +250,8 @@ def score(path: list[int | None], predicted: list[int], true: list[int], margin:
     for i, (shift, word) in enumerate(zip(path, predicted, strict=True)):
         if shift is not LOST:
             f = (true.count(word) + 0.5) / (len(true) + 1)
-            wide = alignment.WIDE * math.sqrt(abs(shift))
-            total -= 0 if shift == before else alignment.JUMP + wide
+            wide = alignment.SHIFT_COST * math.sqrt(abs(shift))
+            total -= 0 if shift == before else alignment.JUMP_COST + wide
             same = word == true[margin + i + shift]
             total += math.log(0.4 / f) if same else math.log(0.6 / (1 - f))
         before = shift
@@ -266,8 +266,8 @@ def test_no_path_is_better(data: st.DataObject, margin: int, jump: float) -> Non
     size = count + 2 * margin
     true = data.draw(st.lists(letters, min_size=size, max_size=size))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(alignment, "JUMP", jump)
-        patch.setattr(alignment, "WIDE", jump / 3)
+        patch.setattr(alignment, "JUMP_COST", jump)
+        patch.setattr(alignment, "SHIFT_COST", jump / 3)
         shifts = align(packed(*predicted), packed(*true), margin).tolist()
         every = range(-margin, margin + 1)
         best = max(

@@ -11,7 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from arithmetext.evaluation.attention import ORIGINS, Looked, begins, by_distance, swing
+from arithmetext.evaluation.attention import (
+    ORIGINS,
+    AttentionByDistance,
+    begins,
+    by_distance,
+    swing,
+)
 from arithmetext.evaluation.codec import to_json
 from arithmetext.models.gpt import GPT, HEAD_DIM, GPTConfig, watching
 from arithmetext.text.sieve import words
@@ -163,7 +169,7 @@ def test_the_head_is_chosen_in_one_half_and_shown_in_the_other() -> None:
     means[:4, 1, 0] += distances % 4 == 0
     means[:, 0, 2] += 0.5 * (distances % 4 == 1)
     counts[:, 0] = 0  # as it is with a token for each word
-    looked = Looked(means * counts[:, None, None], counts)
+    looked = AttentionByDistance(means * counts[:, None, None], counts)
     found = looked.figures(4)
     assert (found["layer"], found["head"]) == (1, 0)
     assert found["swing"] == pytest.approx(0, abs=1e-9)

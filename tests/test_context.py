@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from arithmetext.evaluation import scoring
-from arithmetext.evaluation.context import WORD, by_context, next_words_right
+from arithmetext.evaluation.context import WORD_TOKENS, by_context, next_words_right
 from arithmetext.evaluation.prompts import TextPrompts, draw
 from arithmetext.evaluation.scoring import score
 from arithmetext.models.gpt import GPT, GPTConfig
@@ -60,7 +60,7 @@ def test_scores_do_not_depend_on_the_batch(monkeypatch: pytest.MonkeyPatch) -> N
     ids = sequences(WordTokens.commonest(64))
     for model in models():
         together = score(model, ids)
-        monkeypatch.setattr(scoring, "TOKENS", 60)  # two sequences
+        monkeypatch.setattr(scoring, "BATCH_TOKENS", 60)  # two sequences
         apart = score(model, ids)
         monkeypatch.undo()
         assert apart.logs == pytest.approx(together.logs, abs=CLOSE)
@@ -88,7 +88,7 @@ def test_a_sequence_may_begin_inside_a_word() -> None:
 
 
 def test_stretches_double_and_add_up(tokenizer: Tokenizer) -> None:
-    prompts = draw(tokenizer, WINDOW, number=12, length=32, following=WORD)
+    prompts = draw(tokenizer, WINDOW, number=12, length=32, following=WORD_TOKENS)
     ids = prompts.ids
     torch.manual_seed(1)
     model = HMM(HMMConfig(states=8), vocabulary=64).double()
@@ -128,7 +128,7 @@ class Slow(StandIn):
 
 
 def test_a_model_that_knows_more_with_each_token_is_seen_to(tokenizer: Tokenizer) -> None:
-    prompts = draw(tokenizer, WINDOW, number=6, length=16, following=WORD)
+    prompts = draw(tokenizer, WINDOW, number=6, length=16, following=WORD_TOKENS)
     stretches = by_context(Slow(with_following(prompts)), prompts)
     assert [s.token_accuracy.value for s in stretches] == [0, 0, 0, 1]
     assert stretches[-1].nats_per_word.value == pytest.approx(0, abs=CLOSE)
@@ -138,7 +138,7 @@ def test_a_model_that_knows_more_with_each_token_is_seen_to(tokenizer: Tokenizer
 
 def test_the_next_word_is_the_one_that_the_prompt_may_have_begun(tokenizer: Tokenizer) -> None:
     """A model that recites the text from there has it right, one that is a word late has not."""
-    prompts = draw(tokenizer, WINDOW, number=40, length=24, following=WORD + 1)
+    prompts = draw(tokenizer, WINDOW, number=40, length=24, following=WORD_TOKENS + 1)
     for length in (3, 10, 24):
         cut = prompts.cut(length)
         assert cut.length == length and torch.equal(with_following(cut), with_following(prompts))

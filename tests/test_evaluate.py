@@ -169,10 +169,10 @@ def test_a_model_is_measured_alike_however_many_prompts_are_read_together(
 ) -> None:
     measured = in_float64(subject(str(folder(tmp_path, kind)), AT))
     monkeypatch.setattr(evaluating, "BETAS", (1.0,))
-    monkeypatch.setattr(evaluating, "SCORED", 2)
+    monkeypatch.setattr(evaluating, "SEQUENCES_PER_PROMPT", 2)
     together = evaluate(measured, AT, prompts=5, seed=3)
     monkeypatch.setattr("arithmetext.evaluation.prompts.BATCH", 2)
-    monkeypatch.setattr("arithmetext.evaluation.scoring.TOKENS", 16)
+    monkeypatch.setattr("arithmetext.evaluation.scoring.BATCH_TOKENS", 16)
     apart = evaluate(measured, AT, prompts=5, seed=3)
     assert json.dumps(apart["generation"]) == json.dumps(together["generation"])
     assert apart["nats_per_word"]["value"] == pytest.approx(
@@ -312,7 +312,7 @@ def test_likelihoods_are_measured_as_they_should(
     for name in ("separation", "runs", "impossible", "nats_and_words"):
         monkeypatch.setattr(evaluating, name, noted(name))
     monkeypatch.setattr(evaluating, "BETAS", ())
-    monkeypatch.setattr(evaluating, "SCORED", 1)
+    monkeypatch.setattr(evaluating, "SEQUENCES_PER_PROMPT", 1)
     torch.manual_seed(0)
     tokens, trained = WordTokens.commonest(64), recipe("ntp-laptop").text.train
     model = HMM(HMMConfig(states=8, context=80), vocabulary=64)
@@ -352,7 +352,7 @@ def test_masked_models_fill_gaps(tmp_path: Path) -> None:
     found = evaluate(measured, AT, prompts=4, seed=0)
     assert set(found) == {"at", "window", "masked"}
     rows = found["masked"]
-    assert len(rows) == len(evaluating.MASKED) * (1 + len(evaluating.BETAS))
+    assert len(rows) == len(evaluating.MASKING_SHARES) * (1 + len(evaluating.BETAS))
     assert rows[-1]["beta"] == "inf" and 0 <= rows[-1]["accuracy"]["value"] <= 1
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from arithmetext.errors import InputError
-from arithmetext.evaluation.generation import drawn, generate
+from arithmetext.evaluation.generation import generate, sample
 from arithmetext.models.gpt import GPT, GPTConfig, watching
 from arithmetext.models.hmm import HMM, HMMConfig
 from arithmetext.models.language import Prompts
@@ -112,7 +112,7 @@ def test_a_token_that_cannot_come_does_not(chance: float) -> None:
     """Also where chance falls on the edge of its empty share."""
     for shares in ([0.0, 0.5, 0.0, 0.5, 0.0], [0.0, 1 / 3, 0.0, 2 / 3, 0.0], [0, 0.1, 0.2, 0.7, 0]):
         logs = torch.tensor([shares], dtype=torch.float64).log()
-        [token] = drawn(logs, 1.0, torch.tensor([chance], dtype=torch.float64)).tolist()
+        [token] = sample(logs, 1.0, torch.tensor([chance], dtype=torch.float64)).tolist()
         assert shares[token] > 0
 
 
@@ -123,7 +123,7 @@ def test_a_beta_that_is_not_positive_is_refused(beta: float) -> None:
 
 
 def test_counts_and_seeds_that_are_refused() -> None:
-    with pytest.raises(InputError, match="nothing to generate in 0 tokens"):
+    with pytest.raises(InputError, match="must be 1 or more, not 0"):
         generate(Always(1), 0)
     for seed in (-1, 1 << 63):
         with pytest.raises(InputError, match="seed must be 0 or more"):

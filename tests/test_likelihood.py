@@ -18,7 +18,7 @@ from arithmetext.evaluation import likelihood as module
 from arithmetext.evaluation.estimates import Estimate, share
 from arithmetext.evaluation.likelihood import (
     CONTROLS,
-    Places,
+    Sequences,
     auc,
     mean,
     paired,
@@ -78,8 +78,8 @@ def bigrams(tokenizer: Tokenizer) -> Table:
     return Table((counts / counts.sum(1, keepdim=True)).log())
 
 
-def places(tokenizer: Tokenizer, length: int = 40, seed: int = 0) -> Places:
-    return Places(tokenizer, TEXT.test, length=length, seed=seed)
+def sequences(tokenizer: Tokenizer, length: int = 40, seed: int = 0) -> Sequences:
+    return Sequences(tokenizer, TEXT.test, length=length, seed=seed)
 
 
 # Figures
@@ -150,7 +150,7 @@ def test_true_sequences_are_windows_of_the_text(tokenizer: Tokenizer) -> None:
     for length in (2, 33):
         windows = TokenWindows(tokenizer, [TEXT.test], length + 1)
         for k in range(3):
-            here = places(tokenizer, length, seed=5)
+            here = sequences(tokenizer, length, seed=5)
             expected = windows.draw(here.random(k))[:length]
             assert np.array_equal(here.true(k), expected)
 
@@ -159,7 +159,7 @@ def test_a_sequence_is_decided_by_seed_control_length_and_place(tokenizer: Token
     frequencies = token_frequencies(tokenizer, TEXT.train, 0)
 
     def made(control: str, k: int, length: int = 40, seed: int = 0) -> bytes:
-        ids = places(tokenizer, length, seed).made_up(control, k, frequencies)
+        ids = sequences(tokenizer, length, seed).made_up(control, k, frequencies)
         assert (ids.dtype, ids.shape) == (np.int64, (length,))
         return ids[:30].tobytes()
 
@@ -169,24 +169,24 @@ def test_a_sequence_is_decided_by_seed_control_length_and_place(tokenizer: Token
         assert one == made(control, 3)
         seen |= {one, made(control, 4), made(control, 3, length=41), made(control, 3, seed=1)}
     assert len(seen) == 4 * len(CONTROLS)
-    chances = {places(tokenizer).random(0, use).random() for use in range(1 + len(CONTROLS))}
+    chances = {sequences(tokenizer).random(0, use).random() for use in range(1 + len(CONTROLS))}
     assert len(chances) == 1 + len(CONTROLS)
-    # Nor do different windows share places, or lengths chance.
+    # Other windows and other lengths have other random numbers.
     lo = 99 * 10**6
     for first in (lo, lo + 1):
-        chances.add(Places(tokenizer, (first, lo + 10**5), length=40, seed=0).random(0).random())
-    chances.add(places(tokenizer, 39).random(0).random())
+        chances.add(Sequences(tokenizer, (first, lo + 10**5), length=40, seed=0).random(0).random())
+    chances.add(sequences(tokenizer, 39).random(0).random())
     assert len(chances) == 4 + len(CONTROLS)
 
 
 @pytest.fixture
-def stretches(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> Places:
-    """Places that give whole stretches of words, as they are before they are encoded."""
+def stretches(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> Sequences:
+    """Sequences that give whole stretches of words, as they are before they are encoded."""
     monkeypatch.setattr(module, "cut", lambda tokenizer, words, length: words)
-    return places(tokenizer)
+    return sequences(tokenizer)
 
 
-def test_words_are_altered_as_they_should_be(stretches: Places) -> None:
+def test_words_are_altered_as_they_should_be(stretches: Sequences) -> None:
     for k in range(5):
         start = stretches.start(k)
         true = words(start, start + stretches.windows.length).tolist()
@@ -207,7 +207,7 @@ def test_words_are_altered_as_they_should_be(stretches: Places) -> None:
             assert Counter(eights[block]) == Counter(true[block])
 
 
-def test_the_word_in_the_middle_is_deleted(stretches: Places) -> None:
+def test_the_word_in_the_middle_is_deleted(stretches: Sequences) -> None:
     tokenizer = stretches.tokenizer
     for k in range(20):
         start = stretches.start(k)
@@ -252,7 +252,7 @@ def test_frequencies_are_those_of_training(tokenizer: Tokenizer) -> None:
 
 def test_unigrams_come_one_by_one(tokenizer: Tokenizer) -> None:
     shares = token_frequencies(tokenizer, TEXT.train, 0)
-    at = places(tokenizer, 100)
+    at = sequences(tokenizer, 100)
     ids = np.stack([at.made_up("unigram", k, shares) for k in range(300)])
     counts = np.bincount(ids.ravel(), minlength=tokenizer.size)
     assert (np.abs(counts - 30_000 * shares) <= 5 * np.sqrt(30_000 * shares)).all()
@@ -322,7 +322,7 @@ class Recited(StandIn):
 
 
 def test_who_knows_the_text_finds_every_alteration(tokenizer: Tokenizer) -> None:
-    at = places(tokenizer)
+    at = sequences(tokenizer)
     texts = [tokenizer.encode(at.words(k)).tolist() for k in range(12)]
     model = Recited(texts, tokenizer.size)
     found = separation(
@@ -359,7 +359,7 @@ def test_a_score_does_not_depend_on_how_many_there_are(name: str) -> None:
     ).double()
     close = {"rtol": tolerance(64)}  # a logarithm of a sum over 64 tokens
 
-    def scored(number: int) -> list[module.Compared]:
+    def scored(number: int) -> list[module.Comparison]:
         return separation(
             model, tokenizer, TEXT.test, TEXT.train, number=number, lengths=[5, 128], seed=2
         )
@@ -368,7 +368,7 @@ def test_a_score_does_not_depend_on_how_many_there_are(name: str) -> None:
         np.testing.assert_allclose(few.true, many.true[:3], **close)
         np.testing.assert_allclose(few.other, many.other[:3], **close)
         assert many.true.shape == many.other.shape == (130,)
-    ids = places(tokenizer, 9).true(0)[None]
+    ids = sequences(tokenizer, 9).true(0)[None]
     logs = score(model, torch.from_numpy(ids)).logs
     with torch.no_grad():
         expected = model(torch.from_numpy(ids))[0, :-1].log_softmax(-1)

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from arithmetext.errors import InputError
 from arithmetext.evaluation import masking
-from arithmetext.evaluation.generation import drawn
-from arithmetext.evaluation.masking import Found, hidden, masked_accuracy
+from arithmetext.evaluation.generation import sample
+from arithmetext.evaluation.masking import MaskedAccuracy, masked_accuracy, masked_positions
 from arithmetext.models.gpt import GPT, GPTConfig
 
 SIZE = 12  # tokens; the mask is one more
@@ -32,25 +32,25 @@ def ids() -> Tensor:
     return torch.randint(SIZE, (9, 20), generator=torch.Generator().manual_seed(3))
 
 
-def values(found: list[Found]) -> list[float]:
+def values(found: list[MaskedAccuracy]) -> list[float]:
     return [each.accuracy.value or 0.0 for each in found]
 
 
 def test_the_share_is_hidden_anywhere() -> None:
-    chosen = hidden(0.25, 40, range(400), seed=1).numpy()
+    chosen = masked_positions(0.25, 40, range(400), seed=1).numpy()
     assert chosen.shape == (400, 10)
     assert (np.diff(chosen, axis=1) > 0).all()  # no position twice
     counts = np.bincount(chosen.flatten(), minlength=40)
     assert (np.abs(counts - 100) <= 5 * math.sqrt(400 * 0.25 * 0.75)).all()
-    assert np.array_equal(chosen[7:9], hidden(0.25, 40, range(7, 9), seed=1).numpy())
-    assert not np.array_equal(chosen, hidden(0.25, 40, range(400), seed=2).numpy())
-    assert hidden(0.001, 40, range(2), seed=0).shape == (2, 1)
+    assert np.array_equal(chosen[7:9], masked_positions(0.25, 40, range(7, 9), seed=1).numpy())
+    assert not np.array_equal(chosen, masked_positions(0.25, 40, range(400), seed=2).numpy())
+    assert masked_positions(0.001, 40, range(2), seed=0).shape == (2, 1)
 
 
 def test_by_hand(model: GPT, ids: Tensor) -> None:
     """Each window alone, hidden and predicted with a loop."""
     for share in (0.1, 0.5):
-        chosen = hidden(share, 20, range(9), seed=5)
+        chosen = masked_positions(share, 20, range(9), seed=5)
         greedy, cold = [], []
         for row, places in zip(ids, chosen, strict=True):
             altered = row.clone()
@@ -66,11 +66,11 @@ def test_by_hand(model: GPT, ids: Tensor) -> None:
 
 
 def test_it_is_what_drawing_tokens_gives(model: GPT, ids: Tensor) -> None:
-    chosen = hidden(0.3, 20, range(9), seed=0)
+    chosen = masked_positions(0.3, 20, range(9), seed=0)
     logits = model(ids.scatter(1, chosen, SIZE), chosen)[..., :SIZE].detach()
     logs, true = logits.flatten(0, 1).log_softmax(-1), ids.gather(1, chosen).flatten()
     random = torch.rand(3000, len(true), generator=torch.Generator().manual_seed(0)).double()
-    share = np.mean([float((drawn(logs, 0.7, c) == true).double().mean()) for c in random])
+    share = np.mean([float((sample(logs, 0.7, c) == true).double().mean()) for c in random])
     [found] = values(masked_accuracy(model, ids, shares=[0.3], betas=[0.7], seed=0))
     assert share == pytest.approx(found, abs=5 * 0.5 / math.sqrt(3000 * len(true)))
 
@@ -87,7 +87,7 @@ def test_results_do_not_depend_on_the_batch(
 ) -> None:
     options = {"shares": [0.2, 0.6], "betas": [1.0, math.inf], "seed": 2}
     together = masked_accuracy(model, ids, **options)
-    monkeypatch.setattr(masking, "TOKENS", 40)
+    monkeypatch.setattr(masking, "BATCH_TOKENS", 40)
     assert values(masked_accuracy(model, ids, **options)) == pytest.approx(values(together))
 
 

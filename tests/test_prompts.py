@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from arithmetext.errors import InputError
-from arithmetext.evaluation.generation import LONGEST, continued, next_words
+from arithmetext.evaluation.generation import MOST_TOKENS_PER_WORD, continued, next_words
 from arithmetext.evaluation.prompts import BATCH, TextPrompts, before, draw
 from arithmetext.evaluation.scoring import nats_and_words
 from arithmetext.evaluation.words import accuracies
@@ -199,4 +199,4 @@ def test_words_that_never_end_are_given_up() -> None:
     prompt = before(tokenizer, 10**9, length=30)
     ones = Recited(torch.full((1, 300), 2), 64)
     assert len(next_words(ones, prompt, 3, beta=math.inf, seed=0)) == 0
-    assert ones.place == 3 * LONGEST
+    assert ones.place == 3 * MOST_TOKENS_PER_WORD

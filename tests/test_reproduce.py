@@ -111,8 +111,8 @@ def trained_models(value: Any) -> list[TrainedModel]:
 def test_the_page_holds_every_study_and_runs_them_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(without_attention, "FEWEST", 2**12)
-    monkeypatch.setattr(without_attention, "FOR_EACH_PAIR", 1)
+    monkeypatch.setattr(without_attention, "MIN_TOKENS", 2**12)
+    monkeypatch.setattr(without_attention, "TOKENS_PER_PAIR", 1)
     monkeypatch.setattr(BPE, "train", cache(partial(BPE.train, lines=1024)))
     for name, changes in SMALL.items():
         study = studies.all_studies()[name]

@@ -18,9 +18,9 @@ from arithmetext.evaluation.square_free import (
     Stretches,
     fitting,
     impossible,
-    in_place,
-    prompt,
+    run_prompt,
     runs,
+    spliced,
     square_free,
     word_frequencies,
     words_in_runs,
@@ -35,7 +35,7 @@ from arithmetext.tokens.spelling import spell
 from arithmetext.trees import factor, pack, unpack
 from conftest import tolerance
 from stand_in import StandIn
-from test_likelihood import TEXT, Table, bigrams, places, uniform
+from test_likelihood import TEXT, Table, bigrams, sequences, uniform
 
 FREQUENCIES = word_frequencies(TEXT.train, 0)
 
@@ -79,12 +79,12 @@ def lengths(text: Words) -> list[int]:
 @pytest.mark.parametrize("run", RUNS)
 def test_runs_are_of_that_length_exactly(tokenizer: Tokenizer, run: int) -> None:
     phases = set()
-    at = places(tokenizer, 60)
+    at = sequences(tokenizer, 60)
     for k in range(30):
         text = words_in_runs(run, 500, *FREQUENCIES, at.random(k, run))
         assert set(lengths(text)) == {run}
         phases.add(int(np.argmin(square_free(text))))
-        ids = prompt(at, run, k, *FREQUENCIES)
+        ids = run_prompt(at, run, k, *FREQUENCIES)
         assert (ids.dtype, ids.shape) == (np.int64, (60,))
         inside = tokenizer.decode(ids, inside=True)
         assert len(inside.malformed) == 0
@@ -107,12 +107,12 @@ def test_runs_are_scored(tokenizer: Tokenizer) -> None:
     model = bigrams(tokenizer)
     found = runs(model, tokenizer, TEXT.test, TEXT.train, number=60, length=64, seed=3)
     assert list(found.runs) == list(RUNS)
-    at = places(tokenizer, 64, seed=3)
+    at = sequences(tokenizer, 64, seed=3)
     frequencies = word_frequencies(TEXT.train, 3)
     for k, run in ((0, 2), (7, 5)):
         for values, ids in (
             (found.true, at.true(k)),
-            (found.runs[run], prompt(at, run, k, *frequencies)),
+            (found.runs[run], run_prompt(at, run, k, *frequencies)),
         ):
             pairs = pairwise(ids)
             expected = np.mean([float(model.logs[a, b]) for a, b in pairs])
@@ -236,7 +236,7 @@ def put(tokenizer: Tokenizer, pool: Pool, n: int, length: int) -> tuple[list[Wor
         chosen = pool.choose(n, random)
     before, after = words(n - 1500, n), words(n + STRETCH, n + 1500)
     stretches = [{"true": words(n, n + STRETCH), **chosen}[kind] for kind in KINDS]
-    return stretches, *in_place(tokenizer, before, stretches, after, length)
+    return stretches, *spliced(tokenizer, before, stretches, after, length)
 
 
 def test_what_is_scored_is_the_stretch(tokenizer: Tokenizer, pool: Pool) -> None:

@@ -70,8 +70,8 @@ def test_counts_that_scatter_are_made_up_for() -> None:
 def test_few_pairs_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     config = changed(recipe("ntp-laptop"), ["tokens.kind=bpe", "tokens.size=64"])
     many = least_loss(config)
-    monkeypatch.setattr(without_attention, "FEWEST", 2**14)
-    monkeypatch.setattr(without_attention, "FOR_EACH_PAIR", 4)
+    monkeypatch.setattr(without_attention, "MIN_TOKENS", 2**14)
+    monkeypatch.setattr(without_attention, "TOKENS_PER_PAIR", 4)
     few = least_loss(config)
     assert few != many
     assert few == pytest.approx(many, rel=0.01)

@@ -135,7 +135,7 @@ def test_no_prompts() -> None:
 
 def test_a_truth_that_is_too_short_is_refused() -> None:
     for metric in divergences, word_scores, confusion, at_primes:
-        with pytest.raises(InputError, match=r"^prompt 1: 2 words to compare with 1 true ones$"):
+        with pytest.raises(InputError, match=r"^prompt 1: 2 predicted words, only 1 true$"):
             metric([packed(2), packed(2, 10)], [packed(2, 10), packed(2)])
 
 

@@ -51,7 +51,7 @@ def evaluate(
     from dataclasses import replace
 
     from ..evaluation import subjects
-    from ..evaluation.evaluate import SCORED
+    from ..evaluation.evaluate import SEQUENCES_PER_PROMPT
     from ..evaluation.evaluate import evaluate as measure
     from ..text.splits import unseen
 
@@ -72,7 +72,7 @@ def evaluate(
         "model": subject.model.description,
         "context": subject.context,
         "prompts": prompts,
-        "sequences": SCORED * prompts,
+        "sequences": SEQUENCES_PER_PROMPT * prompts,
         "seed": seed,
         "windows": [],
     }

@@ -1,14 +1,14 @@
-"""Continuations that slip: right but for words that they leave out or put in.
+"""Alignment of continuations that slip: they are right except for omitted or inserted words.
 
-From such a word on, every word is compared with a neighbour of the one it was meant for, and the
-continuation scores like noise. Here each word has a shift s: it is compared with the true word s
-places further on. A positive shift says that s words were left out, a negative one that as many
-were put in.
+After a slip, each word is compared with the wrong true word, and the continuation scores like
+noise. Alignment gives each predicted word a shift s: it is compared with the true word s positions
+later. A positive shift means that s words were omitted, a negative one that words were inserted.
 
 The text nearly repeats itself: integers that differ by a multiple of 36 have the same word one time
-in five, by one of 44100 one time in four. So a shift that is found says that the continuation is
-in step modulo small squares, as one that has learnt no more than these would be; sentences from
-anywhere else in the text are, at some shift. How much more it has right, `realigned` tells.
+in five; for multiples of 44100 it is one time in four. So finding a shift only shows that the
+continuation is in step modulo small squares. A continuation that has learned nothing else would be
+in step at some shift, and so are sentences from anywhere else in the text. How much more is right
+is told by `realigned`.
 """
 
 from collections.abc import Sequence
@@ -22,43 +22,50 @@ from ..errors import InputError
 from ..text.sieve import Words
 from .words import accuracies
 
-ACCURACY = 0.4  # of a model that is in step
+IN_STEP_ACCURACY = 0.4  # assumed word accuracy of a model that is in step
 
-# The price of coming into step, in nats. A stretch of unrelated words earns this much with a
-# probability of e⁻¹⁶ at most, wherever it begins and at whatever shift: once in 40 prompts of 1700
-# words with 129 shifts. In permuted text it was about once in 300.
-JUMP = 16.0
+# The cost of coming into step, in nats. A run of unrelated words, with a given beginning and shift,
+# earns this much with a probability of at most e⁻¹⁶: once in 40 prompts of 1700 words with 129
+# shifts. In permuted text it was about once in 300.
+JUMP_COST = 16.0
 
-# What a shift by d words costs on top, by √d. Of a prediction that has a period of d, such as one
-# that knows n modulo 36 only, a shift by d is as good as none; but the path could leave out d words
-# where it does badly. What these earn varies by 1.2 √d nats, and there are many stretches to choose
-# from: so much is four and a half deviations.
-WIDE = 5.5
+# The additional cost of a shift by d words is SHIFT_COST · √d. For a prediction with period d, such
+# as one that knows only n modulo 36, a shift by d is as good as none, so the path could skip d
+# words that score badly. The score of d words has a standard deviation of 1.2 √d nats, and the path
+# can choose among many places. So the cost is four and a half standard deviations.
+SHIFT_COST = 5.5
 
-_LOST = -1
+_UNRELATED = -1
 
 
 def align(predicted: Words, around: Words, margin: int) -> NDArray[np.int64]:
-    """The shift of each word, from -margin to margin.
+    """The shift of each word, [words], from -margin to margin.
 
-    `around` is the true text, with so many words more before it and after it. Each word is either
-    in step at some shift, or unrelated. In step it earns the logarithm of how much likelier that
-    makes what is seen: ln(A / f) if it is the word that stands there, ln((1 - A) / (1 - f)) if not,
-    where A is the accuracy of a model in step and f the frequency of the word; unrelated, it earns
-    nothing. A continuation begins in step at shift 0, or unrelated; to come into step otherwise
-    costs `JUMP` and `WIDE` times the root of the shift, and to fall out of it is free. The best
-    such path is taken, and an unrelated word is given the shift of the one before it. If a word had
-    to be in step somewhere, noise would wander to the shifts that fit it best; so it stays at 0.
+    `around` is the true text with `margin` more words on both sides. Each predicted word is either
+    in step at some shift, or unrelated to the text. In step it earns its log-likelihood ratio:
+    ln(A / f) if it equals the true word at this shift, ln((1 - A) / (1 - f)) if not, where A is
+    IN_STEP_ACCURACY and f the frequency of the word. Unrelated, it earns 0.
+
+    A continuation begins in step at shift 0, or unrelated. Coming into step at shift s later costs
+    JUMP_COST + SHIFT_COST · √|s|; falling out of step is free. The path with the highest score is
+    taken (Viterbi). An unrelated word gets the shift of the word before it, so noise stays at shift
+    0; without the unrelated state it would wander to the shifts that fit best.
     """
     if margin < 0 or len(around) != len(predicted) + 2 * margin:
         raise InputError(
             f"{len(predicted)} words and a margin of {margin} on both sides are not {len(around)}"
         )
-    # Half a word more, of one more in all, keeps frequencies from 0 and 1.
+    # Add half a word to the count and one to the total, so that no frequency is 0 or 1.
     f = (_occurrences(predicted, around) + 0.5) / (len(around) + 1)
-    jump = JUMP + WIDE * np.sqrt(np.abs(np.arange(-margin, margin + 1)))
-    states = _path(predicted, around, np.log(ACCURACY / f), np.log((1 - ACCURACY) / (1 - f)), jump)
-    latest = np.maximum.accumulate(np.where(states == _LOST, -1, np.arange(len(states))))
+    jump = JUMP_COST + SHIFT_COST * np.sqrt(np.abs(np.arange(-margin, margin + 1)))
+    states = _path(
+        predicted,
+        around,
+        np.log(IN_STEP_ACCURACY / f),
+        np.log((1 - IN_STEP_ACCURACY) / (1 - f)),
+        jump,
+    )
+    latest = np.maximum.accumulate(np.where(states == _UNRELATED, -1, np.arange(len(states))))
     shifts: NDArray[np.int64] = np.where(latest < 0, 0, states[latest] - margin)
     return shifts
 
@@ -71,18 +78,18 @@ def _path(
     unequal: NDArray[np.float64],
     jump: NDArray[np.float64],
 ) -> NDArray[np.int64]:
-    """The best path: the place of each word in `around` less its own, or _LOST if unrelated."""
+    """The best path, [words]: the shift of each word plus margin, or _UNRELATED."""
     count = len(predicted)
     size = len(around) - count + 1
     score = -jump
     score[size // 2] = 0.0
     jumped = np.zeros((count, size), np.bool_)
-    leader = np.empty(count, np.int64)  # the state of word i on the best path that ends with it
+    leader = np.empty(count, np.int64)  # the state of word i on the best path that ends truth
     best = 0.0
     for i in range(count):
-        # To be unrelated costs nothing: the best score never falls.
+        # Being unrelated costs nothing, so the best score never falls.
         before = best
-        leader[i] = _LOST
+        leader[i] = _UNRELATED
         for s in range(size):
             if score[s] < before - jump[s]:
                 score[s] = before - jump[s]
@@ -92,9 +99,9 @@ def _path(
                 best = score[s]
                 leader[i] = s
     states = np.empty(count, np.int64)
-    state = _LOST
+    state = _UNRELATED
     for i in range(count - 1, -1, -1):
-        if i == count - 1 or state == _LOST or jumped[i + 1, state]:
+        if i == count - 1 or state == _UNRELATED or jumped[i + 1, state]:
             state = leader[i]
         states[i] = state
     return states
@@ -102,25 +109,25 @@ def _path(
 
 @dataclass(frozen=True)
 class Alignments:
-    """What shifts explain; one value a prompt."""
+    """Accuracy before and after alignment, one value per prompt, [prompts]."""
 
-    accuracy: NDArray[np.float64]  # the share of words that are right where they stand
-    realigned: NDArray[np.float64]  # the share that are right at their own shift
-    chance: NDArray[np.float64]  # what unrelated sentences of these frequencies would share
-    slips: NDArray[np.int64]  # how often the shift changes; to begin with another than 0 is one
-    last_shift: NDArray[np.int64]  # that of the last word
-    collapsed: NDArray[np.bool_]  # the accuracy is no more than two deviations above chance
-    explained: NDArray[np.bool_]  # collapsed, but four above it at its own shifts: not all are 0
+    accuracy: NDArray[np.float64]  # the share of words that are right at shift 0
+    realigned: NDArray[np.float64]  # the share of words that are right at their own shift
+    chance: NDArray[np.float64]  # the expected accuracy of unrelated words of equal frequencies
+    slips: NDArray[np.int64]  # how often the shift changes, counting from shift 0
+    last_shift: NDArray[np.int64]  # the shift of the last word
+    collapsed: NDArray[np.bool_]  # accuracy ≤ chance + 2 standard deviations
+    explained: NDArray[np.bool_]  # collapsed, but realigned > chance + 4 standard deviations
 
 
 def alignments(predicted: Sequence[Words], around: Sequence[Words], margin: int) -> Alignments:
-    """Align each prompt; one without a word is collapsed, and nothing explains it."""
-    shifts = [align(said, text, margin) for said, text in zip(predicted, around, strict=True)]
+    """Align each prompt. A prompt without words counts as collapsed and not explained."""
+    shifts = [align(words, text, margin) for words, text in zip(predicted, around, strict=True)]
     true = [text[margin : len(text) - margin] for text in around]
     own = [text[margin + s + np.arange(len(s))] for s, text in zip(shifts, around, strict=True)]
     accuracy, realigned = accuracies(predicted, true), accuracies(predicted, own)
-    chance = np.array([_chance(said, there) for said, there in zip(predicted, true, strict=True)])
-    lengths = np.array([max(1, len(said)) for said in predicted])
+    chance = np.array([_chance(words, truth) for words, truth in zip(predicted, true, strict=True)])
+    lengths = np.array([max(1, len(words)) for words in predicted])
     deviation = np.sqrt(chance * (1 - chance) / lengths)
     collapsed = accuracy <= chance + 2 * deviation
     return Alignments(
@@ -135,11 +142,11 @@ def alignments(predicted: Sequence[Words], around: Sequence[Words], margin: int)
 
 
 def _chance(predicted: Words, true: Words) -> float:
-    """Σ f̂ f over all words: how often a random word of each are the same."""
+    """Σ f̂ f over all words: the probability that a random word of each is the same."""
     return float(_occurrences(predicted, true).sum()) / max(1, len(predicted) * len(true))
 
 
 def _occurrences(words: Words, text: Words) -> NDArray[np.int64]:
-    """How often each of the words occurs in a text."""
+    """How often each of the words occurs in a text, [words]."""
     ordered = np.sort(text)
     return np.searchsorted(ordered, words, "right") - np.searchsorted(ordered, words)

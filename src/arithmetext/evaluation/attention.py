@@ -1,13 +1,13 @@
-"""Where a model looks, by the distance in integers.
+"""Attention by distance in integers.
 
-Tokens hold pieces of one or several words, so the distance between two of them in tokens says
-little of arithmetic. Here it is counted in integers, between those that tokens begin in. What a
-position predicts is the next token, so the distance may as well be counted from there; which of the
-two a head goes by is not known beforehand.
+A token holds pieces of one or several words, so a distance in tokens says little about arithmetic.
+Here the distance between two tokens is the difference of the integers in which they begin. It is
+measured from the token at the query position, and also from the next token, which that position
+predicts; it is not known in advance which of the two a head uses.
 
-Attention is given as a multiple of attention that is the same to all: position q sees q + 1 tokens,
-so each would have 1/(q + 1) of it. Otherwise far tokens, which late positions alone see, would seem
-to be neglected.
+Attention is divided by uniform attention: position q sees q + 1 tokens, so uniform attention gives
+1/(q + 1) to each. Without this, far tokens would seem to be neglected, since only late positions
+see them.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from ..models.language import LanguageModel
 from ..tokens import Tokenizer
 from .estimates import Estimate, ratio
 
-# A distance is counted from where the token that looks begins, or the one after it.
+# A distance is measured from the token at the query position, or from the next token.
 ORIGINS = ("own", "next")
 
 Values = NDArray[np.float64]
@@ -30,29 +30,29 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Looked:
+class AttentionByDistance:
     """Attention summed over the pairs of tokens that are 0, 1, … integers apart."""
 
-    sums: Values  # [windows, layers, heads, distances], multiples of attention the same to all
-    counts: Integers  # [windows, distances], the pairs
+    sums: Values  # [windows, layers, heads, distances], in multiples of uniform attention
+    counts: Integers  # [windows, distances], numbers of pairs
 
-    def __getitem__(self, windows: slice) -> "Looked":
-        return Looked(self.sums[windows], self.counts[windows])
+    def __getitem__(self, windows: slice) -> "AttentionByDistance":
+        return AttentionByDistance(self.sums[windows], self.counts[windows])
 
     def curves(self) -> Values:
-        """The mean over pairs, [layers, heads, distances]; not a number where there are none.
+        """The mean over pairs, [layers, heads, distances]; NaN where there are no pairs.
 
-        With a token for each word, the next one is never 0 integers away.
+        With word tokens there may be none at distance 0: the next token is in the next integer.
         """
         with np.errstate(invalid="ignore"):
             return np.asarray(self.sums.sum(0) / self.counts.sum(0))
 
     def figures(self, period: int) -> dict[str, Any]:
-        """What there is to report: all heads, and the head with the clearest period.
+        """The mean over all heads, and the head with the largest swing at this period.
 
-        The best of many heads looks periodic by chance, so it is chosen in the first half of the
-        windows and shown in the second. Distance 0, at which tokens look at themselves, is left out
-        of the choice.
+        The best of many heads can look periodic by chance. So the head is chosen in the first half
+        of the windows and measured in the second. The choice ignores distance 0, at which tokens
+        attend to themselves.
         """
         half = len(self.sums) // 2
         chosen, shown = self[:half], self[half:]
@@ -69,22 +69,22 @@ class Looked:
 
 def by_distance(
     model: LanguageModel, tokenizer: Tokenizer, windows: Tensor, farthest: int
-) -> dict[str, Looked]:
-    """What a causal model looks at up to so many integers back, for each of the origins.
+) -> dict[str, AttentionByDistance]:
+    """Attention of a causal model up to `farthest` integers back, for each of the ORIGINS.
 
-    Only the second half of a window looks: all of it has far tokens to look at. The last token does
-    not, since what comes after it is not known.
+    windows: [windows, tokens]. Queries are in the second half of a window, where all of them have
+    far tokens to attend to. The last token is no query, since the token after it is not known.
     """
     found = [_in_window(model, tokenizer, ids, farthest) for ids in windows]
     sums, counts = (np.stack(parts, axis=1) for parts in zip(*found, strict=True))
-    return {origin: Looked(sums[i], counts[i]) for i, origin in enumerate(ORIGINS)}
+    return {origin: AttentionByDistance(sums[i], counts[i]) for i, origin in enumerate(ORIGINS)}
 
 
 def begins(tokenizer: Tokenizer, ids: Integers) -> Integers:
-    """The integer that each token begins in, counted from the one in which the window begins.
+    """The integer in which each token begins, [tokens], counted from the window's first integer.
 
-    It is that of its first digit: a space that a token begins with ends the word before. A token
-    that is nothing but a space belongs to the word which it makes room for.
+    It is the integer of the token's first digit: a space at the beginning of a token ends the word
+    before. A token that is just a space belongs to the word after it.
     """
     ended = tokenizer.words_ended[ids]
     leading = np.array([token.startswith(" ") for token in tokenizer.vocabulary])[ids]
@@ -93,15 +93,15 @@ def begins(tokenizer: Tokenizer, ids: Integers) -> Integers:
 
 
 def swing(curves: Values, period: int) -> Values:
-    """How far the residues of the distance modulo a period lie apart, once a trend is removed.
+    """How much curves vary between residues of the distance modulo a period, without the trend.
 
-    The trend is the mean over one period around each distance, so that a steady decline does not
-    count. Of each residue it is the median, so that a few distances, mostly the nearest, do not
-    decide. Curves, [..., distances], are to be two periods long.
+    The trend is the mean over one period around each distance; without it a steady decline does not
+    count. Each residue is represented by its median, so that a few distances, mostly the nearest,
+    do not decide. curves: [..., distances], at least two periods long; result: [...].
     """
     reach = period // 2
     kernel = np.ones(2 * reach + 1)
-    if period % 2 == 0:  # one too many: half of each end
+    if period % 2 == 0:  # the kernel is one too long: count half of each end
         kernel[[0, -1]] = 0.5
     around = np.lib.stride_tricks.sliding_window_view(curves, len(kernel), axis=-1)
     rest = curves[..., reach:-reach] - around @ kernel / period
@@ -112,7 +112,7 @@ def swing(curves: Values, period: int) -> Values:
 def _in_window(
     model: LanguageModel, tokenizer: Tokenizer, ids: Tensor, farthest: int
 ) -> tuple[Values, Integers]:
-    """Sums, [origins, layers, heads, distances], and counts, [origins, distances]."""
+    """Sums, [origins, layers, heads, distances], and counts, [origins, distances], of a window."""
     device = model.device
     begin = torch.from_numpy(begins(tokenizer, ids.numpy())).to(device)
     keys = torch.arange(len(ids), device=device)

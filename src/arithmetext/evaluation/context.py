@@ -1,4 +1,4 @@
-"""How much of the context is used: predictions from the true tokens before them."""
+"""Accuracy and loss by the number of tokens before: how much of its context a model uses."""
 
 from typing import NamedTuple
 
@@ -12,36 +12,37 @@ from .generation import generate
 from .prompts import TextPrompts
 from .scoring import score
 
-WORD = 20  # tokens that end a word, nearly always: some words are spelled letter by letter
+WORD_TOKENS = 20  # within these a word nearly always ends, even if spelled letter by letter
 
 
-class Stretch(NamedTuple):
-    """Positions that have from `first` to `last` tokens before them."""
+class ContextRange(NamedTuple):
+    """Predictions from `first` to `last` tokens of context."""
 
     first: int
     last: int
     token_accuracy: Estimate
     nats_per_word: Estimate
-    word_accuracy: Estimate  # of the word that ends next after exactly `first` tokens
+    word_accuracy: Estimate  # of the word that ends next, after exactly `first` tokens
 
 
-def by_context(model: LanguageModel, prompts: TextPrompts) -> list[Stretch]:
-    """In stretches that double; the prompts need some tokens that follow them.
+def by_context(model: LanguageModel, prompts: TextPrompts) -> list[ContextRange]:
+    """Measure a model on contexts of 1, 2–3, 4–7, … tokens.
 
-    Tokens may hold pieces of several words, so there is no telling from single tokens which words a
-    model has right: it has to go on by itself until one ends.
+    Tokens may hold pieces of several words, so single tokens do not tell which words are right. For
+    word accuracy the model generates tokens until a word ends, so `WORD_TOKENS` must follow each
+    prompt.
     """
     scores = score(model, prompts.ids)
     ended = prompts.tokenizer.words_ended[prompts.ids.numpy()]
-    stretches = []
+    ranges = []
     first = 1
     with progress("contexts", prompts.length.bit_length(), "") as advance:
         while first < prompts.length:
             last = min(2 * first, prompts.length) - 1
-            part = slice(first - 1, last)  # of what begins with the second token
+            part = slice(first - 1, last)  # scores begin with the second token
             nats, words = -scores.logs[:, part].sum(1), ended[:, first : last + 1].sum(1)
-            stretches.append(
-                Stretch(
+            ranges.append(
+                ContextRange(
                     first=first,
                     last=last,
                     token_accuracy=ratio(scores.right[:, part].mean(1)),
@@ -51,18 +52,18 @@ def by_context(model: LanguageModel, prompts: TextPrompts) -> list[Stretch]:
             )
             first = last + 1
             advance()
-    return stretches
+    return ranges
 
 
 def next_words_right(model: LanguageModel, prompts: TextPrompts) -> NDArray[np.bool_]:
-    """For each prompt, whether the word that ends next is predicted.
+    """For each prompt, whether the model predicts the word that ends next, [prompts].
 
-    The prompt may have begun it, or begin inside it: what is left of it is compared.
+    The prompt may end inside this word; then the rest of the word is compared.
     """
     rights = []
     for _, batch in prompts.batches():
-        made = generate(model.read(batch), WORD).cpu().numpy()
-        for said, true in zip(made, batch.following.numpy(), strict=True):
+        made = generate(model.read(batch), WORD_TOKENS).cpu().numpy()
+        for predicted, true in zip(made, batch.following.numpy(), strict=True):
             rest = prompts.tokenizer.text(true).partition(" ")[0]
-            rights.append(prompts.tokenizer.text(said).startswith(f"{rest} "))
+            rights.append(prompts.tokenizer.text(predicted).startswith(f"{rest} "))
     return np.array(rights)

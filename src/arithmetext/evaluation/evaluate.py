@@ -1,4 +1,4 @@
-"""Everything that is measured of a model in one window of the text, as plain data."""
+"""All metrics of a model in one window of the text, as plain data."""
 
 import math
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from ..text.splits import Range, unseen
 from ..trees import unpack
 from .alignment import alignments
 from .codec import to_json
-from .context import WORD, by_context
+from .context import WORD_TOKENS, by_context
 from .estimates import Estimate, ratio, share
 from .generation import Continuations, continued
 from .likelihood import separation
@@ -23,15 +23,15 @@ from .subjects import Subject
 from .words import accuracies, at_primes, confusion, divergences, malformed, word_scores
 
 BETAS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.4, 2.0, 3.3, 5.0, 10.0)  # and infinity
-MASKED = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)  # p_m
-MARGIN = 64  # words by which a continuation may have slipped
-SCORED = 4  # sequences whose likelihood is taken, for each prompt that is continued
-FOLLOWING = 32  # tokens of which nats are taken
-ROOM = 64  # tokens that hold four words, and a context
+MASKING_SHARES = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)  # p_m
+MAX_SHIFT = 64  # words by which a continuation may have slipped
+SEQUENCES_PER_PROMPT = 4  # sequences scored for each prompt that is continued
+FOLLOWING = 32  # tokens after each prompt that nats per word are measured on
+MIN_CONTEXT = 64  # tokens that hold a stretch of four words and some context before it
 
 
 def evaluate(subject: Subject, at: int, *, prompts: int, seed: int) -> dict[str, Any]:
-    """Measure a model near `at`, where it was not trained."""
+    """Measure a model in a window near `at` that it was not trained on."""
     window = unseen(at, subject.trained)
     about = {"at": at, "window": window}
     return about | {name: to_json(part) for name, part in _parts(subject, window, prompts, seed)}
@@ -39,18 +39,20 @@ def evaluate(subject: Subject, at: int, *, prompts: int, seed: int) -> dict[str,
 
 def _parts(subject: Subject, window: Range, number: int, seed: int) -> Iterator[tuple[str, Any]]:
     model, tokenizer, length = subject.model, subject.tokenizer, subject.context
-    sequences = SCORED * number
+    sequences = SEQUENCES_PER_PROMPT * number
     if not model.causal:
         ids = draw(tokenizer, window, number=number, length=length, following=0, seed=seed).ids
         betas = (*BETAS, math.inf)
-        yield "masked", masked_accuracy(model, ids, shares=MASKED, betas=betas, seed=seed)
+        yield "masked", masked_accuracy(model, ids, shares=MASKING_SHARES, betas=betas, seed=seed)
         return
-    # With as many tokens after them as are generated: all that is compared is in the window.
+    # As many tokens follow as are generated, so that all true words are inside the window.
     drawn = draw(tokenizer, window, number=number, length=length, following=length, seed=seed)
     yield "nats_per_word", ratio(*nats_and_words(model, drawn.followed_by(FOLLOWING)))
     yield "generation", generation(model, drawn, seed)
     if model.can_score:
-        scored = draw(tokenizer, window, number=sequences, length=length, following=WORD, seed=seed)
+        scored = draw(
+            tokenizer, window, number=sequences, length=length, following=WORD_TOKENS, seed=seed
+        )
         yield "context", by_context(model, scored)
         lengths = doubling(2, length)
         about = (model, tokenizer, window, subject.trained)
@@ -58,19 +60,19 @@ def _parts(subject: Subject, window: Range, number: int, seed: int) -> Iterator[
         yield "likelihood", [each.figures() for each in compared]
         paper = runs(*about, length=length, number=sequences, seed=seed)
         yield "square_free_runs", paper.figures()
-        if length >= ROOM:
+        if length >= MIN_CONTEXT:
             stretches = impossible(*about, length=length, number=sequences, seed=seed)
             yield "impossible", stretches.figures()
 
 
 def doubling(first: int, last: int) -> list[int]:
-    """`first` and its doubles, and the last; nothing if that comes before."""
+    """first, 2 first, 4 first, … below `last`, then `last`; empty if last < first."""
     numbers = [first << k for k in range(last.bit_length()) if first << k < last]
     return [*numbers, last] if first <= last else []
 
 
 def generation(model: LanguageModel, prompts: TextPrompts, seed: int) -> dict[str, Any]:
-    """Prompts continued by as many tokens as they have."""
+    """Metrics of prompts that are continued by as many tokens as they have."""
     count = prompts.length
     exact = continued(model, prompts, count)
     slides = {"exact": exact}
@@ -94,7 +96,7 @@ def generation(model: LanguageModel, prompts: TextPrompts, seed: int) -> dict[st
 
 
 def quality(made: Continuations) -> dict[str, Estimate | float]:
-    """How well prompts were continued, in short."""
+    """Word accuracy, malformed words and divergences of continuations."""
     distance = divergences(made.predicted, made.true)
     finite = np.isfinite(distance.proper)
     return {
@@ -109,7 +111,7 @@ def quality(made: Continuations) -> dict[str, Estimate | float]:
 
 
 def _words(made: Continuations) -> dict[str, Any]:
-    """Word by word; words are spelled, and those that are malformed called so."""
+    """Metrics of each word; words are spelled out, and malformed words are called "malformed"."""
     scores = word_scores(made.predicted, made.true)
     labels, counts = confusion(made.predicted, made.true)
     generated, standing = at_primes(made.predicted, made.true)
@@ -129,7 +131,7 @@ def _words(made: Continuations) -> dict[str, Any]:
 
 
 def by_tokens(prompts: TextPrompts, made: Continuations) -> list[dict[str, Any]]:
-    """The accuracy of the first 1, 2, 4, … tokens, of all prompts and of each."""
+    """The accuracy of the first 1, 2, 4, … generated tokens, over all prompts and for each."""
     rows = []
     for count in doubling(1, made.tokens.shape[1]):
         predicted = prompts.words_after(made.tokens[:, :count])
@@ -141,13 +143,13 @@ def by_tokens(prompts: TextPrompts, made: Continuations) -> list[dict[str, Any]]
 
 
 def alignment(prompts: TextPrompts, made: Continuations) -> dict[str, Any]:
-    """Which continuations have collapsed, and what shifts explain."""
+    """Which continuations have collapsed, and how many of these a shift explains."""
     counts = [len(words) for words in made.predicted]
-    found = alignments(made.predicted, prompts.true_words(counts, margin=MARGIN), MARGIN)
+    found = alignments(made.predicted, prompts.true_words(counts, margin=MAX_SHIFT), MAX_SHIFT)
     slipped = found.slips > 0
     shifts, numbers = np.unique(found.last_shift, return_counts=True)
     return {
-        "margin": MARGIN,
+        "margin": MAX_SHIFT,
         "chance": ratio(found.chance),
         "collapsed": share(found.collapsed),
         "explained_by_shift": share(found.explained, found.collapsed),
@@ -158,10 +160,10 @@ def alignment(prompts: TextPrompts, made: Continuations) -> dict[str, Any]:
         "slips_per_1000_words": ratio(1000 * found.slips, counts),
         "last_shifts": dict(zip(map(int, shifts), map(int, numbers), strict=True)),
         "each": [
-            dict(zip(EACH, row, strict=True))
-            for row in zip(*(getattr(found, name).tolist() for name in EACH), strict=True)
+            dict(zip(PER_PROMPT, row, strict=True))
+            for row in zip(*(getattr(found, name).tolist() for name in PER_PROMPT), strict=True)
         ],
     }
 
 
-EACH = ("accuracy", "realigned", "collapsed", "slips", "last_shift")  # of every continuation
+PER_PROMPT = ("accuracy", "realigned", "collapsed", "slips", "last_shift")

@@ -1,4 +1,4 @@
-"""Continue prompts, whatever the model."""
+"""Continue prompts with any model, at any inverse temperature β."""
 
 import math
 from collections.abc import Iterator
@@ -16,16 +16,16 @@ from ..text.sieve import Words
 from ..text.windows import GENERATION, generator
 from .prompts import TextPrompts
 
-LONGEST = 64  # tokens a word; a model that never ends one is stopped
+MOST_TOKENS_PER_WORD = 64  # a model that never ends a word is stopped
 
 
 @dataclass(frozen=True)
 class Continuations:
-    """What a model makes of prompts, and what stands there."""
+    """Prompts continued by a model, and the true words there; one array of words per prompt."""
 
     tokens: Tensor  # [prompts, tokens]
-    predicted: list[Words]  # 0 for a word that is malformed
-    true: list[Words]  # as many of each
+    predicted: list[Words]  # 0 for a malformed word
+    true: list[Words]  # as many as were predicted
 
 
 def continued(
@@ -61,10 +61,11 @@ def continued(
 def next_words(
     model: LanguageModel, prompt: TextPrompts, count: int, *, beta: float, seed: int
 ) -> Words:
-    """The next words of a single prompt; fewer if the model does not end them."""
+    """The next `count` words of a single prompt; fewer if the model does not end its words."""
     ended, tokens = 0, []
     with progress("generating", count, "words") as advance:
-        for token in islice(stream(model.read(prompt), beta=beta, seed=seed), LONGEST * count):
+        sampled = sample_tokens(model.read(prompt), beta=beta, seed=seed)
+        for token in islice(sampled, MOST_TOKENS_PER_WORD * count):
             tokens.append(token)
             words_ended = int(prompt.tokenizer.words_ended[int(token)])
             advance(words_ended)
@@ -84,60 +85,63 @@ def generate(
     first: int = 0,
     advance: Advance = no_progress,
 ) -> Tensor:
-    """The next `count` tokens of each prompt, [prompts, count]; the reading has read them after."""
+    """Generate the next `count` tokens of each prompt, [prompts, count], and read them."""
     if count < 1:
-        raise InputError(f"there is nothing to generate in {count} tokens")
+        raise InputError(f"the number of tokens to generate must be 1 or more, not {count}")
     tokens: list[Tensor] = []
-    for token in islice(stream(reading, beta=beta, seed=seed, first=first), count):
+    for token in islice(sample_tokens(reading, beta=beta, seed=seed, first=first), count):
         tokens.append(token)
         advance(len(token))
     return torch.stack(tokens, 1)
 
 
-def stream(
+def sample_tokens(
     reading: Reading, *, beta: float = math.inf, seed: int = 0, first: int = 0
 ) -> Iterator[Tensor]:
-    """The next token of each prompt, [prompts], and so on without end; it has been read then.
+    """Generate tokens without end: the next token of each prompt, [prompts], which is then read.
 
-    A token is drawn with a probability proportional to p^β; at β = ∞ the likeliest is taken. Chance
-    is a pure function of (seed, prompt, token), where the prompts here are those from `first` on:
-    what comes out does not depend on how many are read together.
+    A token is drawn with probability proportional to p^β; at β = ∞ it is the likeliest token. The
+    random number is a pure function of (seed, number of the prompt, number of the token). `first`
+    is the number of the first prompt here, so results do not depend on the batch size.
     """
     if not beta > 0:
         raise InputError(f"beta must be positive, or inf for the likeliest token, not {beta}")
     if not 0 <= seed < 1 << 63:
         raise InputError("the seed must be 0 or more and below 2^63")
-    return _stream(reading, beta, seed, first)
+    return _sample_tokens(reading, beta, seed, first)
 
 
 @torch.no_grad()
-def _stream(reading: Reading, beta: float, seed: int, first: int) -> Iterator[Tensor]:
-    chances: Iterator[Tensor] | None = None
+def _sample_tokens(reading: Reading, beta: float, seed: int, first: int) -> Iterator[Tensor]:
+    numbers: Iterator[Tensor] | None = None
     while True:
         logs = reading.log_probabilities()
         if beta == math.inf:
             token = logs.argmax(-1)
         else:
-            chances = chances or uniform(seed, range(first, first + len(logs)))
-            token = drawn(logs, beta, next(chances).to(logs.device))
+            numbers = numbers or uniform(seed, range(first, first + len(logs)))
+            token = sample(logs, beta, next(numbers).to(logs.device))
         reading.append(token)
         yield token
 
 
-def drawn(logs: Tensor, beta: float, chance: Tensor) -> Tensor:
-    """The token of each row in whose share of 0..1 the chance falls."""
+def sample(logs: Tensor, beta: float, numbers: Tensor) -> Tensor:
+    """Draw a token of each prompt with probability proportional to p^β, [prompts].
+
+    logs: [prompts, vocabulary], log-probabilities; numbers: [prompts], uniform in [0, 1).
+    """
     logs = logs.double()
     sums = (beta * (logs - logs.amax(-1, keepdim=True))).exp().cumsum(-1)
-    # It is 1 − 2⁻⁵³ at most, and its product with the sum of all stays below that sum when it is
-    # rounded: the search ends at a token, and never at one that has no share.
-    return torch.searchsorted(sums, chance[:, None] * sums[:, -1:], right=True)[:, 0]
+    # A number is at most 1 − 2⁻⁵³, so its product with the total stays below the total when it is
+    # rounded. So the search always ends at a token, and never at one of probability 0.
+    return torch.searchsorted(sums, numbers[:, None] * sums[:, -1:], right=True)[:, 0]
 
 
 def uniform(seed: int, prompts: range) -> Iterator[Tensor]:
-    """A number from 0 to 1 for each prompt, and so on without end."""
+    """Uniform random numbers in [0, 1), one for each prompt, [prompts], without end."""
     sources = [generator(seed, GENERATION, 0, prompt) for prompt in prompts]
-    while True:  # some at once: it is called for every token
-        yield from torch.from_numpy(np.stack([source.random(_AHEAD) for source in sources], 1))
+    while True:  # draw several numbers at once, since one is needed for every token
+        yield from torch.from_numpy(np.stack([source.random(_AT_ONCE) for source in sources], 1))
 
 
-_AHEAD = 64
+_AT_ONCE = 64

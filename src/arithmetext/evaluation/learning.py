@@ -1,4 +1,4 @@
-"""Loss curves: how fast they fall, and where learning pauses."""
+"""Loss curves: how fast they fall, and where they have a plateau."""
 
 from typing import Any, NamedTuple
 
@@ -7,25 +7,25 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-WIDTH = 0.2  # of the smoothing, in ln(step)
-SLOW = 0.5  # of the speed before and of that after: a pause
-FALL = 0.05  # of the loss, before a pause and after it: less is no descent
-BAND = 0.03  # of the loss: what is nearer than this is the same plateau
+WIDTH = 0.2  # of the smoothing kernel, in ln(step)
+SLOW = 0.5  # a plateau is slower than this share of the greatest speed before and of that after
+FALL = 0.05  # the loss must fall by this share of it before a plateau, and again after it
+BAND = 0.03  # a plateau lasts while the loss differs by less than this share
 
 
 class Plateau(NamedTuple):
-    """A pause between two descents, in steps."""
+    """A pause between two descents of the loss; all but `loss` are steps."""
 
     begin: float
     slowest: float
     end: float
-    loss: float  # at the slowest, nats a token
-    steepest: float  # where the second descent is steepest
-    others: tuple[float, ...]  # the slowest places of other pauses
+    loss: float  # at the slowest step, nats per token
+    steepest: float  # where the descent after it is steepest
+    others: tuple[float, ...]  # the slowest steps of earlier plateaus
 
 
 def smoothed(record: dict[str, Any]) -> tuple[Floats, Floats, Floats]:
-    """Steps, the loss, and its speed −dloss/dln(step), from lines fitted nearby."""
+    """Steps, smoothed loss, and its speed −dloss/dln(step), [steps] each, by local linear fits."""
     steps, losses = np.array(record["training"], np.float64).reshape(-1, 2).T
     x = np.log(steps)
     weights = np.exp(-(((x[:, None] - x) / WIDTH) ** 2) / 2)
@@ -37,10 +37,9 @@ def smoothed(record: dict[str, Any]) -> tuple[Floats, Floats, Floats]:
 
 
 def plateau(record: dict[str, Any]) -> Plateau | None:
-    """Where learning slows down to less than half of its speed before and after.
+    """The last plateau: where learning is less than half as fast as before and as after.
 
-    The loss has to fall on both sides; of several pauses the last counts, before the descent that
-    goes on. It lasts while the loss is nearly the same.
+    The loss must fall on both sides (FALL). A plateau lasts while the loss stays within BAND.
     """
     steps, losses, speeds = smoothed(record)
     before, after = np.maximum.accumulate(speeds), np.maximum.accumulate(speeds[::-1])[::-1]
@@ -65,7 +64,7 @@ def plateau(record: dict[str, Any]) -> Plateau | None:
 
 
 def rest(record: dict[str, Any]) -> tuple[float, float]:
-    """Since which step the loss has been nearly what it is at the end, and that loss."""
+    """The step since which the loss is within BAND of the final loss, and the final loss."""
     steps, losses, _ = smoothed(record)
     elsewhere = np.flatnonzero(np.abs(losses / losses[-1] - 1) > BAND)
     return float(steps[elsewhere.max(initial=-1) + 1]), float(losses[-1])

@@ -1,16 +1,15 @@
-"""Does the likelihood tell the text from what is made up?
+"""Does a model find the text likelier than made-up sequences?
 
-Sequences of the text are scored by a model, and beside each of them what is made of the same place
-in one of these ways:
+The model scores sequences of the text, and for each of them a control made from the same words:
 
-    unigram             tokens drawn one by one, as often as they come in training
-    shuffled            the words of the stretch in any order
-    shuffled in eights  words change places within blocks of eight
+    unigram             random tokens, with their frequencies in the training text
+    shuffled            the words in random order
+    shuffled in eights  the words shuffled within blocks of eight
     backwards           the words in reverse order
-    deleted             one word is missing, in the middle of the sequence
+    deleted             one word in the middle of the sequence is missing
 
-Words are altered before they are encoded, and some tokens at the beginning are thrown away: like
-those of the text, the sequences begin and end anywhere.
+Words are altered before they are encoded, and the encoder's warm-up is skipped. So controls, like
+sequences of the text, may begin and end inside a word.
 """
 
 from collections.abc import Sequence
@@ -38,21 +37,21 @@ BLOCK = 8
 
 Values = NDArray[np.float64]
 
-_COUNTED = 1024, 256  # windows, and tokens of each, in which frequencies are counted
-_HALVINGS = 60  # of an interval from 0 to 1: more than a float can tell
+_COUNTED = 1024, 256  # token frequencies are counted in 1024 windows of 256 tokens
+_BISECTIONS = 60  # of the interval from 0 to 1: to beyond the precision of a float
 
 
 @dataclass(frozen=True)
-class Compared:
-    """Sequences of the text and what was made of the same places, in the same order."""
+class Comparison:
+    """Log-likelihoods per token of sequences of the text and of a control, [sequences] each."""
 
-    length: int  # tokens of each
+    length: int  # tokens of a sequence
     control: str
-    true: Values  # log-likelihoods per token
-    other: Values
+    true: Values
+    other: Values  # other[k] is made from the same words as true[k]
 
     def figures(self) -> dict[str, Any]:
-        """What there is to report."""
+        """The numbers to report."""
         return {
             "length": self.length,
             "control": self.control,
@@ -72,28 +71,28 @@ def separation(
     number: int,
     lengths: Sequence[int],
     seed: int,
-) -> list[Compared]:
-    """Compare so many sequences of each length with every control.
+) -> list[Comparison]:
+    """Compare `number` sequences of each length with every control.
 
     Each length has its own sequences. Sequence k of a control is a pure function of (seed, window,
-    control, length, k). Unigrams are counted in the training ranges.
+    control, length, k). Token frequencies are counted in the training ranges.
     """
-    check(number, *lengths)
+    check_sizes(number, *lengths)
     frequencies = token_frequencies(tokenizer, train, seed)
     found = []
     total = number * len(lengths) * (1 + len(CONTROLS))
     with progress("likelihood", total, "sequences") as advance:
         for length in lengths:
-            places = Places(tokenizer, window, length=length, seed=seed)
-            true = per_token(model, [places.true(k) for k in range(number)], advance)
+            sequences = Sequences(tokenizer, window, length=length, seed=seed)
+            true = per_token(model, [sequences.true(k) for k in range(number)], advance)
             for control in CONTROLS:
-                ids = [places.made_up(control, k, frequencies) for k in range(number)]
-                found.append(Compared(length, control, true, per_token(model, ids, advance)))
+                ids = [sequences.made_up(control, k, frequencies) for k in range(number)]
+                found.append(Comparison(length, control, true, per_token(model, ids, advance)))
     return found
 
 
-def check(number: int, *lengths: int) -> None:
-    """Refuse sequences of which nothing can be scored."""
+def check_sizes(number: int, *lengths: int) -> None:
+    """Raise if there is nothing to score."""
     if number < 1 or min(lengths, default=2) < 2:
         raise InputError("give a number of 1 or more, and lengths of 2 tokens or more")
 
@@ -101,36 +100,37 @@ def check(number: int, *lengths: int) -> None:
 # Sequences
 
 
-class Places:
-    """Random places of a range, and sequences of so many tokens made there."""
+class Sequences:
+    """Sequences of `length` tokens from random places of a range, and controls from there."""
 
     def __init__(self, tokenizer: Tokenizer, window: Range, *, length: int, seed: int) -> None:
         self.tokenizer, self.length, self.seed = tokenizer, length, seed
-        self._words: dict[int, Words] = {}  # kept, since far out it takes long to sieve them
+        self._words: dict[int, Words] = {}  # cached, since sieving takes long for large integers
         # One token more than needed, so that a control may delete a word.
         self.windows = TokenWindows(tokenizer, [window], length + 1)
 
     def start(self, k: int) -> int:
-        """The integer that place k begins at."""
+        """The first integer of sequence k."""
         return self.windows.random_start(self.random(k))
 
     def words(self, k: int) -> Words:
-        """The words of the stretch there."""
+        """The words from which sequence k and its controls are made."""
         if k not in self._words:
             start = self.start(k)
             self._words[k] = passing_words(start, start + self.windows.length).copy()
         return self._words[k]
 
     def random(self, k: int, use: int = 0) -> np.random.Generator:
-        """Chance for one use at place k; the first is to find the place."""
+        """The random numbers for one use at sequence k; use 0 is to draw its place."""
         first = self.windows.ranges[0][0]
         return generator(self.seed, TEST, first, k, use=self.length << 8 | use)
 
     def true(self, k: int) -> LongIds:
+        """Sequence k of the text, [length]."""
         return cut(self.tokenizer, self.words(k), self.length)
 
     def made_up(self, control: str, k: int, frequencies: Values) -> LongIds:
-        """What a control makes of place k; `frequencies` are those of the tokens."""
+        """Sequence k of a control, [length]; `frequencies` are those of the tokens, [D]."""
         random = self.random(k, 1 + CONTROLS.index(control))
         if control == "unigram":
             return random.choice(len(frequencies), self.length, p=frequencies)
@@ -146,18 +146,18 @@ class Places:
         return cut(self.tokenizer, words, self.length)
 
     def _middle(self, words: Words) -> int:
-        """Which word the middle token of the sequence begins in."""
+        """The index of the word in which the middle token of the sequence begins."""
         ids = self.tokenizer.encode(words, threads=1)
         return int(self.tokenizer.words_ended[ids[: ENCODER_WARMUP + self.length // 2]].sum())
 
 
 def shuffled_in_blocks(words: Words, random: np.random.Generator) -> Words:
-    """Words that change places within blocks of eight."""
+    """The words, shuffled within blocks of eight."""
     return words[np.argsort(np.arange(len(words)) // BLOCK + random.random(len(words)))]
 
 
 def token_frequencies(tokenizer: Tokenizer, ranges: Sequence[Range], seed: int) -> Values:
-    """The share of every token in random windows of the ranges, 2^18 tokens in all."""
+    """The frequency of every token in 2^18 tokens of random windows of the ranges, [D]."""
     number, tokens = _COUNTED
     windows = TokenWindows(tokenizer, ranges, tokens)
     counts = np.zeros(tokenizer.size, np.int64)
@@ -169,29 +169,30 @@ def token_frequencies(tokenizer: Tokenizer, ranges: Sequence[Range], seed: int) 
 
 
 def per_token(model: LanguageModel, ids: list[LongIds], advance: Advance = no_progress) -> Values:
-    """The log-likelihood of each sequence, its first token given, by the tokens after that."""
+    """The mean log-likelihood of the tokens of each sequence after its first, [sequences]."""
     values: Values = score(model, torch.from_numpy(np.stack(ids)), advance).logs.mean(1)
     return values
 
 
-# Figures
+# Statistics
 
 
 def mean(values: Values) -> Estimate:
-    """The mean; none if something was held to be impossible."""
+    """The mean; NOTHING if a value is infinite, that is, a sequence has probability 0."""
     return ratio(values)
 
 
 def auc(true: Values, other: Values) -> Estimate:
-    """P(true > other) + ½ P(true = other): the area under the ROC curve.
+    """The area under the ROC curve: P(true > other) + ½ P(true = other).
 
-    The interval is method 5 of Newcombe (2006), a score interval, which has a width also where the
-    two are wholly apart: of m and n values, and with N = (m + n)/2, it ends at those θ that are
+    The interval is method 5 of Newcombe (2006), a score interval. It has a positive width even if
+    the area is 0 or 1. For m and n values, with N = (m + n)/2, it ends at the two θ whose distance
+    from the estimate is
 
-        z √(θ(1 − θ) (1 + (N − 1) ((1 − θ)/(2 − θ) + θ/(1 + θ))) / (mn))
+        z √(θ(1 − θ) (1 + (N − 1) ((1 − θ)/(2 − θ) + θ/(1 + θ))) / (mn)).
 
-    away from the estimate. It takes all values for independent of each other; where those of one
-    place are alike, as pairs often are, it is wider than it need be.
+    It assumes that all values are independent. Here the two values of a pair are often similar,
+    which makes the interval wider than necessary.
     """
     m, n = len(true), len(other)
     if not m or not n:
@@ -199,15 +200,15 @@ def auc(true: Values, other: Values) -> Estimate:
     _, kinds, counts = np.unique(
         np.concatenate([true, other]), return_inverse=True, return_counts=True
     )
-    ranks = np.cumsum(counts) - (counts - 1) / 2  # of equal values, that in their middle
+    ranks = np.cumsum(counts) - (counts - 1) / 2  # equal values share their mean rank
     area = (float(ranks[kinds[:m]].sum()) - m * (m + 1) / 2) / (m * n)
     return Estimate(area, _lower_end(area, m, n), 1 - _lower_end(1 - area, m, n))
 
 
 def _lower_end(area: float, m: int, n: int) -> float:
-    """Where Newcombe's interval begins; by symmetry, it ends where that of 1 - area begins."""
+    """The lower end of Newcombe's interval; by symmetry it gives the upper end for 1 - area."""
     low, high = 0.0, area
-    for _ in range(_HALVINGS):
+    for _ in range(_BISECTIONS):
         theta = (low + high) / 2
         spread = (1 - theta) / (2 - theta) + theta / (1 + theta)
         variance = theta * (1 - theta) * (1 + ((m + n) / 2 - 1) * spread) / (m * n)
@@ -219,5 +220,5 @@ def _lower_end(area: float, m: int, n: int) -> float:
 
 
 def paired(true: Values, other: Values) -> Estimate:
-    """The share of pairs whose true one is likelier; two that are equal count one half."""
+    """The share of pairs in which the true sequence is likelier; ties count one half."""
     return share((true > other) + 0.5 * (true == other))

@@ -1,7 +1,7 @@
-"""Prompts from the text, and what follows them there.
+"""Prompts from the text, and the text that follows them.
 
-A prompt may end inside a word. The word that it and its continuation spell together counts as the
-first word of the continuation; `integers` are those whose words these are.
+A prompt may end inside a word. Then the continuation completes this word, and the whole word counts
+as the first word of the continuation. `integers` holds the integer of this first word.
 """
 
 from collections.abc import Iterator
@@ -21,16 +21,16 @@ from ..tokens import Tokenizer
 from ..tokens.spelling import read, spell
 from ..tokens.windows import ENCODER_WARMUP, TokenWindows, integers_for
 
-MARGIN = 32  # words after a place that can matter for how it is cut into tokens
-BATCH = 128  # prompts that are read together
+LOOKAHEAD = 32  # words after a place that can change its tokens
+BATCH = 128  # prompts read together
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextPrompts(Prompts):
     """Prompts from the text, and the tokens that follow them there."""
 
-    integers: NDArray[np.int64]
-    following: Tensor  # [prompts, tokens after them]
+    integers: NDArray[np.int64]  # [prompts], whose word ends first after the prompt
+    following: Tensor  # [prompts, following tokens]
     tokenizer: Tokenizer
 
     @property
@@ -43,7 +43,7 @@ class TextPrompts(Prompts):
         return replace(self, following=self.following[:, :count])
 
     def cut(self, length: int) -> "TextPrompts":
-        """The first `length` tokens of each prompt; the rest of it follows them."""
+        """Prompts of the first `length` tokens; the rest of each prompt now follows it."""
         rest = self.ids[:, length:]
         return replace(
             self,
@@ -67,19 +67,19 @@ class TextPrompts(Prompts):
             )
 
     def begun(self) -> list[str]:
-        """The beginning of a word that each prompt ends with; often there is none."""
+        """The unfinished word at the end of each prompt; often empty."""
         rows = self.ids.numpy()
         return [self.tokenizer.decode(row, inside=True).tail for row in rows]
 
     def words_after(self, following: Tensor) -> list[Words]:
-        """The words that tokens after each prompt complete; 0 for one that is malformed."""
+        """The words that tokens after each prompt, [prompts, tokens], complete; 0 if malformed."""
         rows = zip(self.begun(), following.cpu().numpy(), strict=True)
         return [
             read(begun + self.tokenizer.text(after), inside=False).words for begun, after in rows
         ]
 
     def true_words(self, counts: list[int], *, margin: int = 0) -> list[Words]:
-        """So many words after each prompt, and some more on both sides."""
+        """The true words after each prompt: `counts` of them, and `margin` more on both sides."""
         return [
             words(place - margin, place + count + margin, threads=1) if count + margin else _NONE
             for place, count in zip(self.integers.tolist(), counts, strict=True)
@@ -92,9 +92,9 @@ _NONE = np.zeros(0, np.uint64)
 def draw(
     tokenizer: Tokenizer, window: Range, *, number: int, length: int, following: int, seed: int = 0
 ) -> TextPrompts:
-    """Prompts of `length` tokens from random places of a range, and so many tokens after them.
+    """Draw `number` prompts of `length` tokens from a range, with `following` tokens after each.
 
-    Prompt k is a pure function of (seed, the range, k).
+    Prompt k is a pure function of (seed, the range, the lengths, k).
     """
     windows = TokenWindows(tokenizer, [window], length + following)
     starts = [windows.random_start(generator(seed, TEST, window[0], k)) for k in range(number)]
@@ -103,9 +103,9 @@ def draw(
     integers = np.array(starts) + ended[:, : ENCODER_WARMUP + length].sum(1)
     ids, ended = ids[:, ENCODER_WARMUP:], ended[:, ENCODER_WARMUP:]
     if following and not ended[:, length:].any(1).all():
-        raise InputError(f"no word ends in {following} tokens: let more of them follow")
+        raise InputError(f"no word ends in {following} tokens: let more tokens follow")
     if not ended[:, :length].any(1).all():
-        raise InputError(f"a prompt of {length} tokens may lie inside one word: take longer ones")
+        raise InputError(f"a prompt of {length} tokens may lie inside one word: use longer prompts")
     return TextPrompts(
         torch.from_numpy(ids[:, :length]),
         integers=integers,
@@ -115,11 +115,11 @@ def draw(
 
 
 def before(tokenizer: Tokenizer, n: int, *, length: int) -> TextPrompts:
-    """The prompt that stands right before the word of n, or ends inside the one before it."""
+    """The prompt before the word of n; it may end inside the word before, at the end of a token."""
     start = n - integers_for(tokenizer, length)
     if start < 2:
-        raise InputError(f"a prompt of {length} tokens does not fit before {n}: take a larger one")
-    ids = tokenizer.encode(words(start, n + MARGIN, threads=1), threads=1).astype(np.int64)
+        raise InputError(f"a prompt of {length} tokens does not fit before {n}: use a larger n")
+    ids = tokenizer.encode(words(start, n + LOOKAHEAD, threads=1), threads=1).astype(np.int64)
     widths = np.array([len(token) for token in tokenizer.vocabulary])
     letters_before = len(spell(words(start, n, threads=1)))
     end = int(np.searchsorted(np.cumsum(widths[ids]), letters_before, side="right"))

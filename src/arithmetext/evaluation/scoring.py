@@ -1,4 +1,4 @@
-"""How probable given text is to a model, every token after the true ones before it."""
+"""The probability of given text, each token predicted from the true tokens before it."""
 
 from typing import NamedTuple
 
@@ -11,38 +11,40 @@ from ..models.language import LanguageModel
 from ..progress import Advance, no_progress
 from .prompts import TextPrompts
 
-TOKENS = 1 << 15  # that are scored together
+BATCH_TOKENS = 1 << 15  # tokens scored together
 
 
-class Scores(NamedTuple):
-    """Of the second token of each sequence and those after it, [sequences, tokens - 1]."""
+class TokenScores(NamedTuple):
+    """Scores of all tokens but the first of each sequence, [sequences, tokens - 1]."""
 
     logs: NDArray[np.float64]  # log-probabilities, in nats
-    right: NDArray[np.bool_]  # is it the likeliest?
+    right: NDArray[np.bool_]  # whether the token is the likeliest
 
 
 @torch.no_grad()
-def score(model: LanguageModel, ids: Tensor, advance: Advance = no_progress) -> Scores:
-    """Score sequences of equal length, [sequences, tokens]; a GPT reads no more than its context.
+def score(model: LanguageModel, ids: Tensor, advance: Advance = no_progress) -> TokenScores:
+    """Score sequences of equal length, [sequences, tokens], no longer than a GPT's context.
 
-    The first token of a sequence has nothing before it, and models differ in what they make of
-    that: it is not scored.
+    The first token is not scored: it has no token before it, and models treat that differently.
     """
-    nothing = np.zeros((0, ids.shape[1] - 1))
-    parts = [Scores(nothing, nothing > 0)]
-    batch = max(1, TOKENS // ids.shape[1])
+    none = np.zeros((0, ids.shape[1] - 1))
+    parts = [TokenScores(none, none > 0)]
+    batch = max(1, BATCH_TOKENS // ids.shape[1])
     for first in range(0, len(ids), batch):
         some = ids[first : first + batch]
         parts.append(_score(model, some))
         advance(len(some))
     logs, right = map(np.concatenate, zip(*parts, strict=True))
-    return Scores(logs, right)
+    return TokenScores(logs, right)
 
 
 def nats_and_words(
     model: LanguageModel, prompts: TextPrompts
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """What follows each prompt in nats, every token given the true ones, and in words."""
+    """The nats of the tokens that follow each prompt, and the words that end in them, [prompts].
+
+    Each token is predicted from all true tokens before it.
+    """
     parts = []
     for _, batch in prompts.batches():
         nats = torch.zeros(len(batch), dtype=torch.float64)
@@ -56,10 +58,10 @@ def nats_and_words(
     return np.concatenate(parts), words
 
 
-def _score(model: LanguageModel, ids: Tensor) -> Scores:
+def _score(model: LanguageModel, ids: Tensor) -> TokenScores:
     logits = model.predict_next(ids[:, :-1]).float()
     tokens = ids[:, 1:].to(logits.device)
     chosen = logits.gather(-1, tokens[..., None])[..., 0]
     logs = (chosen - logits.logsumexp(-1)).double()
     right = logits.argmax(-1) == tokens
-    return Scores(logs.cpu().numpy(), right.cpu().numpy())
+    return TokenScores(logs.cpu().numpy(), right.cpu().numpy())

@@ -1,25 +1,29 @@
 """Four square-free words in a row: does a model know that they never occur?
 
-One of any four consecutive integers is divisible by 4. `runs` is the paper's test: prompts made of
-runs of square-free words of some length, each followed by a word that is not, against true prompts.
-It does not tell the impossible from the merely rare, nor from the misplaced, since these prompts
-have no place in the text at all. `impossible` does. In the middle of the text four words are
-replaced by four others, with the same log-probability as unigrams within 0.1 nats:
+One of any four consecutive integers is divisible by 4, so four square-free words in a row are
+impossible. `runs` is the paper's test. It compares true prompts with prompts that repeat a run of
+square-free words and one word that is not square-free. This test cannot tell impossible from rare
+or misplaced words, since these prompts occur nowhere in the text.
 
-    impossible   square-free words, drawn from the frequencies
-    elsewhere    words that can stand in a row, but not here: those do not fit, modulo 4 and modulo
-                 36, that take the place of words of the impossible ones that do not
+`impossible` can. In the middle of the text, it replaces a stretch of four words by other words
+whose unigram log-probability is equal within 0.1 nats:
+
+    impossible   square-free words, drawn from the word frequencies
+    elsewhere    words that can occur in a row, but not here: modulo 4 and modulo 36, they misfit at
+                 the same positions as the impossible words
     here         words that fit here, modulo 36
-    true         those that were there; they alone are not matched
+    true         the original words; only they are not matched in probability
 
-What fits is known by n modulo 36, which says how the words of multiples of 2 and 3 begin. The words
-before a place tell n modulo 4, unless six odd integers, four apart, all begin like multiples of 4.
-A model that has learned the period of 4 only pays as much for `elsewhere` as for `impossible`.
+Whether a word fits depends on n modulo 36, which decides how the words of multiples of 2 and 3
+begin. The words before the stretch tell n modulo 4, unless six odd integers, four apart, all begin
+like multiples of 4. A model that knows only the period of 4 finds `elsewhere` as unlikely as
+`impossible`.
 
-Text before, stretch, and text after are encoded together. A token may hold letters of both text and
-stretch, and which tokens come before it may depend on the stretch. So all kinds are scored from the
-same token on, the first that differs between them or has a letter of any stretch; each up to the
-token with the space that ends its stretch. All read the same tokens before.
+The text before, the stretch and the text after are encoded together. A token may hold letters of
+both text and stretch, and the tokens before it may depend on the stretch. So all kinds are scored
+from the same token on: the first that differs between the kinds or holds a letter of a stretch.
+Each kind is scored up to the token with the space that ends its stretch. All kinds have the same
+tokens before.
 """
 
 from collections.abc import Sequence
@@ -40,31 +44,31 @@ from ..tokens import Tokenizer
 from ..tokens.spelling import spell
 from ..tokens.windows import LongIds, cut, integers_for
 from ..trees import tree_of_word, unpack
-from .likelihood import Places, Values, auc, check, mean, paired, per_token
+from .likelihood import Sequences, Values, auc, check_sizes, mean, paired, per_token
 from .scoring import score
 
 RUNS = (2, 3, 4, 5, 6)
 KINDS = ("true", "here", "elsewhere", "impossible")
 STRETCH = 4  # words
-NEAR = 0.1  # nats between unigram log-probabilities that count as equal
+MATCH_TOLERANCE = 0.1  # nats by which matched unigram log-probabilities may differ
 
 Bools = NDArray[np.bool_]
 Indices = NDArray[np.int64]
 
-_COUNTED = 256, 1024  # windows, and words of each, in which frequencies are counted
+_COUNTED = 256, 1024  # word frequencies are counted in 256 windows of 1024 words
 _POOL = 1 << 16  # stretches to choose from
-_RUNS, _DRAWN = 16, 32  # uses of chance: for runs of k, 16 + k; to draw stretches
-_ROOM = STRETCH * 65  # tokens that spell a stretch, at the most: a word has no more letters than 64
+_RUNS, _DRAWN = 16, 32  # uses of random numbers: 16 + k for runs of k; 32 to draw stretches
+_STRETCH_TOKENS = STRETCH * 65  # the most that spell a stretch: a word has at most 64 letters
 
 
 def square_free(words: Words) -> Bools:
-    """Which words are 1010…10: half of the digits are ones, and none has an even place."""
+    """Which words are square-free, 1010…10: all their ones are at odd bits (bit 0 is the last)."""
     free: Bools = words & np.uint64(0x5555555555555555) == 0
     return free
 
 
 def word_frequencies(ranges: Sequence[Range], seed: int) -> tuple[Words, Values]:
-    """The words in random windows of the ranges, 2^18 in all, and the share of each."""
+    """The distinct words among 2^18 words of random windows, and the frequency of each."""
     windows = random_windows(ranges, *_COUNTED, seed)
     seen = np.concatenate([passing_words(lo, hi).copy() for lo, hi in windows])
     words, counts = np.unique(seen, return_counts=True)
@@ -76,13 +80,13 @@ def word_frequencies(ranges: Sequence[Range], seed: int) -> tuple[Words, Values]
 
 @dataclass(frozen=True)
 class Runs:
-    """Log-likelihoods per token of true prompts, and of those with runs of each length."""
+    """Log-likelihoods per token of true prompts, and of prompts with runs, [prompts] each."""
 
     true: Values
-    runs: dict[int, Values]
+    runs: dict[int, Values]  # by the length of the runs
 
     def figures(self) -> dict[str, Any]:
-        """What there is to report; `auc`: are true prompts likelier?"""
+        """The numbers to report; `auc` is the probability that a true prompt is likelier."""
         return {
             "true": mean(self.true),
             "runs": [
@@ -102,37 +106,40 @@ def runs(
     length: int,
     seed: int,
 ) -> Runs:
-    """The paper's test, with so many prompts of each kind.
+    """The paper's test, with `number` prompts of each kind.
 
     Prompt k of a kind is a pure function of (seed, window, kind, length, k).
     """
-    check(number, length)
+    check_sizes(number, length)
     frequencies = word_frequencies(train, seed)
-    places = Places(tokenizer, window, length=length, seed=seed)
+    sequences = Sequences(tokenizer, window, length=length, seed=seed)
     with progress("square-free runs", number * (1 + len(RUNS)), "sequences") as advance:
         return Runs(
-            per_token(model, [places.true(k) for k in range(number)], advance),
+            per_token(model, [sequences.true(k) for k in range(number)], advance),
             {
                 run: per_token(
-                    model, [prompt(places, run, k, *frequencies) for k in range(number)], advance
+                    model,
+                    [run_prompt(sequences, run, k, *frequencies) for k in range(number)],
+                    advance,
                 )
                 for run in RUNS
             },
         )
 
 
-def prompt(places: Places, run: int, k: int, words: Words, shares: Values) -> LongIds:
-    """Prompt k of runs of so many square-free words."""
-    text = words_in_runs(run, places.windows.length, words, shares, places.random(k, _RUNS + run))
-    return cut(places.tokenizer, text, places.length)
+def run_prompt(sequences: Sequences, run: int, k: int, words: Words, shares: Values) -> LongIds:
+    """Prompt k with runs of `run` square-free words, [length]."""
+    random = sequences.random(k, _RUNS + run)
+    text = words_in_runs(run, sequences.windows.length, words, shares, random)
+    return cut(sequences.tokenizer, text, sequences.length)
 
 
 def words_in_runs(
     run: int, count: int, words: Words, shares: Values, random: np.random.Generator
 ) -> Words:
-    """Words drawn from their frequencies: `run` square-free ones, one that is not, and so on.
+    """`count` random words: `run` square-free words, one that is not, and so on.
 
-    Where in a run it begins is left to chance.
+    Words are drawn with their frequencies. The text begins at a random word of a run.
     """
     free = square_free(words)
 
@@ -148,13 +155,13 @@ def words_in_runs(
 
 @dataclass(frozen=True)
 class Stretches:
-    """Nats of the stretches of each kind, those of one place in the same order."""
+    """The nats of the stretches of each kind, [places] each, in the same order of places."""
 
-    asked: int  # places looked at; those where nothing matches are left out
-    nats: dict[str, Values]
+    asked: int  # places tried; places without matching stretches are left out
+    nats: dict[str, Values]  # by kind
 
     def figures(self) -> dict[str, Any]:
-        """What there is to report; `auc` and `paired`: is the impossible one less likely?"""
+        """The numbers to report; `auc` and `paired`: is the impossible stretch less likely?"""
         impossible = -self.nats["impossible"]
         others = {kind: -self.nats[kind] for kind in ("here", "elsewhere")}
         return {
@@ -176,13 +183,13 @@ def impossible(
     length: int,
     seed: int,
 ) -> Stretches:
-    """What stretches cost at so many places, after and with a context, `length` tokens in all.
+    """Score stretches of each kind at `number` places, with `length` tokens of context and stretch.
 
-    The stretches of place k depend on (seed, window, length, k) only.
+    The stretches of place k depend only on (seed, window, length, k).
     """
-    check(number, length)
+    check_sizes(number, length)
     pool = Pool(*word_frequencies(train, seed), seed)
-    places = Places(tokenizer, window, length=length + _ROOM, seed=seed)
+    places = Sequences(tokenizer, window, length=length + _STRETCH_TOKENS, seed=seed)
     border = integers_for(tokenizer, length)
     rows, scored = [np.zeros((0, length), np.int64)], [np.zeros((0, length), np.bool_)]
     for k in range(number):
@@ -191,7 +198,7 @@ def impossible(
             continue
         before, true, after = np.split(places.words(k), [border, border + STRETCH])
         stretches = [{"true": true, **chosen}[kind] for kind in KINDS]
-        ids, which = in_place(tokenizer, before, stretches, after, length)
+        ids, which = spliced(tokenizer, before, stretches, after, length)
         rows.append(ids)
         scored.append(which)
     ids, which = np.concatenate(rows), np.concatenate(scored)
@@ -202,7 +209,7 @@ def impossible(
 
 
 class Pool:
-    """Stretches drawn from the frequencies of words, and where arithmetic lets them stand."""
+    """Random stretches, drawn from the word frequencies, and at which residues they fit."""
 
     def __init__(self, words: Words, shares: Values, seed: int) -> None:
         self.words, self.logs = words, np.log(shares)
@@ -218,9 +225,9 @@ class Pool:
         self.possible = np.any([~misfits[0].any(1) for misfits in self.misfits], axis=0)
 
     def choose(self, n: int, random: np.random.Generator) -> dict[str, Words] | None:
-        """An impossible stretch to begin at n, and those that match it; None if there are none."""
+        """An impossible stretch that begins at n, and matching stretches; None if none match."""
         drawn = random.choice(len(self.words), STRETCH, p=self.free)
-        near = np.flatnonzero(np.abs(self.weights - self.logs[drawn].sum()) <= NEAR)
+        near = np.flatnonzero(np.abs(self.weights - self.logs[drawn].sum()) <= MATCH_TOLERANCE)
         misfits = self.misfits[n % 36][:, near]
         alike = (misfits == self._misfits(drawn[None], n)).all((0, 2))
         found = {"impossible": drawn}
@@ -232,16 +239,17 @@ class Pool:
         return {kind: self.words[stretch] for kind, stretch in found.items()}
 
     def _misfits(self, stretches: Indices, n: int) -> Bools:
-        """Which words do not fit from n on, modulo 36 and modulo 4: [2, stretches, words]."""
+        """Which words do not fit from n on, modulo 36 and modulo 4, [2, stretches, STRETCH]."""
         places = n + np.arange(STRETCH)
         return np.array([~fits[stretches, places % fits.shape[1]] for fits in self.fits])
 
 
 def fitting(word: int) -> list[bool]:
-    """For each residue modulo 36, whether an integer that has it may have the word.
+    """For each residue modulo 36, whether an integer with this residue can have the word.
 
-    The children of 2 and 3 stand first, and are leaves unless 4 or 9 divides the integer. There is
-    one more: integers without a prime above 3 are too rare to be thought of.
+    The children of the primes 2 and 3 come first; they are leaves unless 4 or 9 divides the
+    integer. At least one more child must follow: integers without a prime above 3 are so rare that
+    they are ignored.
     """
     leaves = [not child.children for child in tree_of_word(unpack(word)).children]
 
@@ -252,10 +260,13 @@ def fitting(word: int) -> list[bool]:
     return [fits(residue) for residue in range(36)]
 
 
-def in_place(
+def spliced(
     tokenizer: Tokenizer, before: Words, stretches: Sequence[Words], after: Words, length: int
 ) -> tuple[LongIds, Bools]:
-    """The last `length` tokens up to the end of the longest stretch, and which are to be scored."""
+    """The text with each stretch in place, and which tokens to score, [stretches, length] each.
+
+    The `length` tokens end with the longest stretch.
+    """
     rows = [
         tokenizer.encode(np.concatenate([before, stretch, after]), threads=1).astype(np.int64)
         for stretch in stretches
@@ -276,7 +287,7 @@ def in_place(
     )
     begin = int(past.max()) - length
     if begin >= first:
-        raise InputError(f"{length} tokens leave no context before a stretch: read more of them")
+        raise InputError(f"{length} tokens leave no context before a stretch: use more tokens")
     ids = np.stack([row[begin : begin + length] for row in rows])
     tokens = np.arange(begin, begin + length)
     return ids, (first <= tokens) & (tokens < past[:, None])

@@ -1,4 +1,4 @@
-"""What can be measured: a trained model, by its folder, or a model that needs no training."""
+"""The models that can be evaluated: a trained one, by its folder, or one without training."""
 
 import re
 from dataclasses import dataclass
@@ -16,29 +16,32 @@ from ..text.splits import TRAINED_TO, Range, splits
 from ..tokens import BPE, Tokenizer, WordTokens
 from ..training.config import Config
 
-CONTEXT = 1024  # the paper's L, for models that have no own
+CONTEXT = 1024  # the paper's L, for models without a context length of their own
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A model, and what has to be known of it to measure it."""
+    """A model to evaluate, with its tokenizer and its training ranges."""
 
     name: str
     model: LanguageModel
     tokenizer: Tokenizer
-    context: int  # L: the tokens of a prompt
-    trained: tuple[Range, ...]  # what it has seen, not to be measured on
+    context: int  # L, the tokens of a prompt
+    trained: tuple[Range, ...]  # ranges it was trained on, which evaluation must avoid
 
 
 def subject(name: str, at: int) -> Subject:
-    """A run's folder, or locator, ngram-K or oracle-B; `at` is the scale the oracle knows."""
+    """The model with this name: a run's folder, locator, ngram-K or oracle-B.
+
+    An oracle answers only for the integers from `at` on.
+    """
     folder = Path(name)
     if folder.is_dir():
         return _trained(folder)
     known = re.fullmatch(r"(locator|ngram|oracle)(?:-(\d{1,6}))?", name)
     if known is None or (known[1] == "locator") != (known[2] is None):
         raise InputError(
-            f"there is no folder {name}; without training there are: locator, ngram-K, oracle-B,"
+            f"there is no folder {name}; models without a folder are: locator, ngram-K, oracle-B,"
             " such as ngram-8 and oracle-13"
         )
     if known[1] == "locator":
@@ -52,12 +55,15 @@ def subject(name: str, at: int) -> Subject:
 
 
 def _trained(folder: Path) -> Subject:
-    """A run's folder, the model in it, or a model by itself, taken to know the paper's text."""
+    """The model in a run's folder, or in a model folder.
+
+    A model folder outside a run has no record of its training ranges; the paper's are assumed.
+    """
     begun, way_out = (folder / "checkpoints").exists(), f"nt train --resume --out {folder}"
     if begun and not (folder / "model").exists():
         raise InputError(
             f"{folder} has no model: its run is not finished, or the model was removed;"
-            f" {way_out} goes on or writes it again"
+            f" {way_out} continues the run or writes the model again"
         )
     inside = folder / "model" if (folder / "model").exists() else folder
     try:

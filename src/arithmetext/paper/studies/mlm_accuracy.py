@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 
 from ...evaluation.codec import to_json
 from ...evaluation.estimates import said
-from ...evaluation.evaluate import BETAS, MASKED
+from ...evaluation.evaluate import BETAS, MASKING_SHARES
 from ...evaluation.masking import masked_accuracy
 from ...evaluation.prompts import draw
 from ...integers import format_integer
@@ -35,7 +35,7 @@ def settings(scale: str) -> dict[str, Any]:
     return {
         "model": mlm(scale),
         "scales": [NEAR, FAR[0]] if scale == "laptop" else [NEAR, *FAR],
-        "masked": list(MASKED),
+        "masked": list(MASKING_SHARES),
         "betas": [*BETAS, "inf"],
         "windows": 64 if scale == "laptop" else 128,
         "seed": 0,
