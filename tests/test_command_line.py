@@ -166,7 +166,7 @@ def test_census(nt) -> None:
 def test_the_library_is_found_when_it_is_asked_for() -> None:
     assert api.words(2, 5).tolist() == [2, 2, 12]
     assert api.census(10) == {2: 4, 12: 3, 10: 2}
-    assert set(api.__all__) <= set(dir(api)) | set(api._LATER)
+    assert set(api.__all__) <= set(dir(api)) | set(api._LAZY)
     with pytest.raises(AttributeError, match="no attribute 'frobnicate'"):
         _ = api.frobnicate
 

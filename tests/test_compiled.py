@@ -89,8 +89,8 @@ def test_what_kernels_depend_on() -> None:
         files = {module}
         while more := {each for path in files for each in _imports(path)} - files:
             files |= more
-        assert compiled.imported(module).keys() == files
-    beam = {path.name for path in compiled.imported(PACKAGE / "search" / "beam.py")}
+        assert compiled.imported_sources(module).keys() == files
+    beam = {path.name for path in compiled.imported_sources(PACKAGE / "search" / "beam.py")}
     assert {"beam.py", "densities.py", "kernels.py", "trees.py"} <= beam
     assert "census.py" not in beam
 
@@ -205,10 +205,10 @@ def test_many_small_windows_load_the_kernels(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(compiled, "_made_without_kernels", 0)
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "flint", None)
-        assert not compiled.few(5000)
-    assert compiled.few(5000)
-    assert not compiled.few(5000)
-    assert compiled.few(3192) and not compiled.few(1)
+        assert not compiled.flint_is_faster(5000)
+    assert compiled.flint_is_faster(5000)
+    assert not compiled.flint_is_faster(5000)
+    assert compiled.flint_is_faster(3192) and not compiled.flint_is_faster(1)
     monkeypatch.setitem(sys.modules, "numba", compiled._numba())
     monkeypatch.setattr(compiled, "_made_without_kernels", 0)
-    assert not compiled.few(1)
+    assert not compiled.flint_is_faster(1)

@@ -102,7 +102,7 @@ def test_extras() -> None:
     assert {re.split(r"\W*[<>=]", each)[0] for each in project["dependencies"]} == {
         *("numba", "numpy", "python-flint", "rich", "typer")
     }
-    assert {extra for _, extra in extras.BRINGS.values()} == (
+    assert {extra for _, extra in extras.EXTRAS.values()} == (
         set(project["optional-dependencies"]) - {"all", "dev"}
     )
     missing = ModuleNotFoundError("No module named 'torch.nn'", name="torch.nn")

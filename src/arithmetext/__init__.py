@@ -37,8 +37,8 @@ __all__ = [
     "words",
 ]
 
-# What stands on numpy and numba is imported when it is first asked for.
-_LATER = {
+# Imported on first use, because these modules need numpy and numba.
+_LAZY = {
     "census": "counting.census",
     "count_words": "counting.histograms",
     "dictionary_size": "counting.dictionary",
@@ -48,6 +48,6 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    if name in _LAZY:
+        return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

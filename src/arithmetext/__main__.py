@@ -1,4 +1,4 @@
-"""`python -m arithmetext` is `nt`."""
+"""`python -m arithmetext` runs `nt`."""
 
 from .cli import main
 

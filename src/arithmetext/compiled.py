@@ -1,14 +1,13 @@
-"""How every kernel of the project is compiled, and where its machine code is kept.
+"""Compile kernels with numba, and cache their machine code.
 
-Numba takes a third of a second to load, so a kernel loads it when it is first called, and importing
-a module with kernels costs nothing.
+Numba takes a third of a second to load. So a kernel loads it on its first call, and importing a
+module with kernels is fast.
 
-Numba builds the constants that a kernel uses into its machine code, also those that come from other
-modules. Left to itself, it keeps the code beside the source and compiles again only if the kernel's
-own file changes, so that a constant changed elsewhere has no effect. Here the code of a module's
-kernels is kept in a folder named by a digest of all that it depends on: the source of the module
-and of the project's modules it imports, the versions of Python and the libraries, the CPU, and
-numba's settings. Whatever such a folder holds is up to date.
+Numba's own cache goes stale: it compiles constants into the machine code, also those from other
+modules, but compiles again only if the kernel's own file changes. Here the machine code of a module
+is cached in a folder named by a digest of everything it depends on: the source of the module and of
+the project's modules that it imports, the versions of Python and the libraries, the CPU, and the
+settings of numba. So the code in such a folder is always up to date.
 """
 
 import os
@@ -24,35 +23,35 @@ from typing import Any, TypeVar, cast
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-# FLINT makes so many words in 0.05 s at 1e13 and in 0.16 s next to 2^63, where a few of them take a
-# millisecond each. Loading the kernels takes about 0.35 s.
-FEW = 1 << 13
-_made_without_kernels = 0  # words, by this process
+# FLINT makes this many words in 0.05 s at 1e13 and in 0.16 s close to 2^63. Loading the kernels
+# takes about 0.35 s.
+FEW_WORDS = 1 << 13
+_made_without_kernels = 0  # words that this process has made with FLINT
 
-# The project's imports are relative, and kernels use only what their module imports at its top.
-# `sources` finds imports exactly, but it parses every file: that takes longer than a command may.
+# This finds the relative imports at the top of a module, and kernels use no others. `sources` finds
+# all imports, but it parses every file, which is too slow for the start of a command.
 _IMPORT = re.compile(r"^from (\.+)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 
-_UNUSED = 30 * 86400  # seconds after which a folder of machine code that nobody used is removed
+_UNUSED = 30 * 86400  # seconds after which an unused folder of machine code is removed
 
 _loading = RLock()
 
 
 def kernels_loaded() -> bool:
-    """Whether numba is there already."""
+    """Whether numba is loaded."""
     return "numba" in sys.modules
 
 
-def few(words: int) -> bool:
-    """Whether FLINT makes these words sooner than the kernels, which have to be loaded first.
+def flint_is_faster(words: int) -> bool:
+    """Whether FLINT makes this many words faster than the kernels, which must be loaded first.
 
-    Words that were made without kernels before count too, so many small windows load them as well.
+    If so, the words count as made: many small windows together are worth loading the kernels.
     """
     global _made_without_kernels
-    if kernels_loaded() or _made_without_kernels + words > FEW:
+    if kernels_loaded() or _made_without_kernels + words > FEW_WORDS:
         return False
     try:
-        import flint  # noqa: F401  a machine that only trains models can do without it
+        import flint  # noqa: F401  not needed on machines that only train models
     except ImportError:
         return False
     _made_without_kernels += words
@@ -60,21 +59,20 @@ def few(words: int) -> bool:
 
 
 def kernel(function: _Function) -> _Function:
-    """Compile with numba: once, kept on disk, free of the GIL so that threads run side by side.
+    """Compile with numba once, cache the code on disk, and release the GIL so that threads run.
 
-    Division is that of the machine: Python's checks for zero would keep loops from being
-    vectorised.
+    Division by zero is not checked as in Python, because the check prevents vectorised loops.
     """
     return cast(_Function, _Kernel(function, nogil=True, error_model="numpy"))
 
 
 def inlined(function: _Function) -> _Function:
-    """Copy a function into the kernels that call it, where constant arguments become constants."""
+    """Inline a function into the kernels that call it, which makes constant arguments constants."""
     return cast(_Function, _Kernel(function, inline="always"))
 
 
 class _Kernel:
-    """A function that is given to numba when it is first called."""
+    """A function that is given to numba on its first call."""
 
     def __init__(self, function: Callable[..., Any], **options: Any) -> None:
         update_wrapper(self, function)
@@ -85,12 +83,12 @@ class _Kernel:
         return (self._declared or self._declare())(*arguments)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # a question about this object, not about the compiled function
+        if name.startswith("_"):  # of this object, not of the compiled function
             raise AttributeError(name)
         return getattr(self._declare(), name)
 
     def _declare(self) -> Any:
-        """Give the function to numba, and with it the kernels of its module, which it may call."""
+        """Give numba the function, and all kernels of its module, which it may call."""
         with _loading:
             if self._declared is None:
                 self._declared = _declared(self._function, self._options)
@@ -107,22 +105,22 @@ def _declared(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     if folder is None:
         return numba.njit(**options)(function)
     before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(folder)  # read when a function is declared
+    numba.config.CACHE_DIR = str(folder)  # numba reads it in njit
     try:
         declared = numba.njit(cache=True, **options)(function)
     finally:
         numba.config.CACHE_DIR = before
-    if hasattr(declared, "_cache"):  # not so if NUMBA_DISABLE_JIT is set
+    if hasattr(declared, "_cache"):  # false if NUMBA_DISABLE_JIT is set
         _make_safe(declared._cache, function.__name__)
     return declared
 
 
 def _make_safe(cached: Any, name: str) -> None:
-    """Let several processes write to a kernel's cache, and go on where the disk is full.
+    """Let several processes write to a kernel's cache, and ignore a full disk.
 
     Numba numbers the files of a kernel, one for each combination of argument types. Two processes
-    that compile different ones at the same time can take the same number, and one would then run
-    the machine code of the other. With random names they can at worst compile once more.
+    that compile for different types at the same time can take the same number; then one would run
+    the machine code of the other. With random file names the worst case is compiling twice.
     """
     from uuid import uuid4
 
@@ -140,10 +138,9 @@ def _make_safe(cached: Any, name: str) -> None:
 def _numba() -> ModuleType:
     """Import numba as if SciPy and PyYAML were not installed.
 
-    Numba looks for both, and importing them takes a third of the whole. SciPy's linear algebra
-    serves np.correlate alone, which no kernel uses, and PyYAML reads a file of settings that few
-    folders have. A None in sys.modules is Python's way to say that a module cannot be imported;
-    other imports of the two find them as ever.
+    Numba tries to import both, which takes a third of its loading time. It needs SciPy for
+    np.correlate only, which no kernel uses, and PyYAML to read a settings file that few folders
+    have. A None in sys.modules makes an import fail; later imports of the two work as usual.
     """
     hidden = {"scipy", "scipy.linalg.cython_blas"}
     if not Path(".numba_config.yaml").exists():
@@ -152,7 +149,7 @@ def _numba() -> ModuleType:
     sys.modules.update(dict.fromkeys(hidden, cast(ModuleType, None)))
     try:
         import numba
-        import numba.np.arraymath  # the module that looks for it
+        import numba.np.arraymath  # the module that tries to import SciPy
     finally:
         for name in hidden:
             del sys.modules[name]
@@ -161,13 +158,13 @@ def _numba() -> ModuleType:
 
 @cache
 def _folder(source: Path) -> Path | None:
-    """Where the machine code of a module's kernels is kept; None if nothing can be written."""
+    """The folder with the machine code of a module's kernels; None if none can be written."""
     import hashlib
 
     from .files import cache_folder, is_writable
 
     try:
-        files = sorted(imported(source).items())
+        files = sorted(imported_sources(source).items())
         parents = [cache_folder() / "kernels"]
     except OSError:
         return None
@@ -179,16 +176,16 @@ def _folder(source: Path) -> Path | None:
         folder = parent / name
         new = not folder.exists()
         if is_writable(folder):
-            with suppress(OSError):  # another process may be tidying up as well
-                os.utime(folder)  # it is in use
+            with suppress(OSError):  # another process may be removing old folders too
+                os.utime(folder)  # mark it as used
                 if new:
-                    _tidy(parent)
+                    _remove_unused(parent)
             return folder
     return None
 
 
-def imported(source: Path) -> dict[Path, str]:
-    """The source of a module and of all modules of the project that it imports, by file."""
+def imported_sources(source: Path) -> dict[Path, str]:
+    """The source text of a module and of all project modules that it imports, by file."""
     found: dict[Path, str] = {}
     due = [source]
     while due:
@@ -207,7 +204,7 @@ def imported(source: Path) -> dict[Path, str]:
 
 @cache
 def _machine() -> str:
-    """What else decides the machine code: versions, the CPU, and numba's settings."""
+    """What the machine code depends on besides sources: versions, CPU, numba's settings."""
     import llvmlite
     import llvmlite.binding as llvm
     import numpy
@@ -222,8 +219,8 @@ def _machine() -> str:
     return repr((sys.version, versions, llvm.get_process_triple(), cpu, settings))
 
 
-def _tidy(parent: Path) -> None:
-    """Remove the folders of older versions that nobody has used for a month."""
+def _remove_unused(parent: Path) -> None:
+    """Remove folders of machine code that have not been used for a month."""
     import shutil
     import time
 

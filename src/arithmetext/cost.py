@@ -1,9 +1,9 @@
-"""Estimates of the time, memory and disk that commands need.
+"""Estimate the time, memory and disk that a command needs.
 
-Long work is announced before it starts; work that this machine cannot do is refused.
+A command announces long work before it starts, and refuses work that this machine cannot do.
 
-The times are estimates for a core of 2023, good to a factor of two or three. They come from the
-measurements that stand beside them; docs/sieve.md explains those of the sieve.
+The times are for a CPU core of 2023 and are right within a factor of two or three. Each comes from
+the measurement in its docstring; docs/sieve.md explains those of the sieve.
 """
 
 import os
@@ -16,11 +16,11 @@ from pathlib import Path
 from .errors import InputError
 from .memory import check_memory, format_size, two_digits
 
-LONG = 10.0  # seconds; longer work is announced
-LARGE = 1e9  # bytes of memory or disk; more is announced
-ENDLESS = 365 * 86400.0  # seconds; longer work is refused
+LONG = 10.0  # seconds; work that takes longer is announced
+LARGE = 1e9  # bytes of memory or disk; work that needs more is announced
+ENDLESS = 365 * 86400.0  # seconds; work that takes longer is refused
 
-# By suffix: nanoseconds and bytes for one word in a file.
+# suffix of a file: (nanoseconds, bytes) per word
 _FILES = {".txt": (50, 9), ".npy": (9, 8), ".npz": (290, 1)}
 
 
@@ -34,9 +34,9 @@ class Cost:
 
 
 def check(cost: Cost, folder: Path | None = None) -> None:
-    """Announce long work on standard error; refuse what this machine cannot do.
+    """Announce long work on standard error; refuse work that this machine cannot do.
 
-    `folder`: where files are written.
+    `folder` is where the files are written.
     """
     check_memory(cost.memory)
     if folder is not None and folder.is_dir():
@@ -58,9 +58,9 @@ def check(cost: Cost, folder: Path | None = None) -> None:
 
 
 def visit(lo: int, hi: int, *, nanoseconds: float = 0.0) -> Cost:
-    """The cost of sieving lo ≤ n < hi on all cores, with `nanoseconds` of other work for each word.
+    """The cost of sieving lo ≤ n < hi on all cores, with `nanoseconds` of other work per word.
 
-    A word takes 1.5 ns. In each segment every prime up to √hi takes another 2.5 ns. Measured: 580
+    A word takes 1.5 ns, and each segment takes 2.5 ns more for every prime up to √hi. Measured: 580
     million words a second at 10^10, 168 million at 10^15, 20 million at 10^18.
     """
     from .text.sieve import check_range, segment_size
@@ -75,14 +75,16 @@ def export(lo: int, hi: int, suffix: str) -> Cost:
     """The cost of writing words to a file: one core writes while the others sieve."""
     nanoseconds, size = _FILES.get(suffix, (0, 0))
     seconds = max(visit(lo, hi).seconds, (hi - lo) * nanoseconds * 1e-9)
-    return Cost(seconds, disk=(hi - lo) * size) if size else Cost()  # another suffix is refused
+    return (
+        Cost(seconds, disk=(hi - lo) * size) if size else Cost()
+    )  # other suffixes are refused later
 
 
 def census(x: int) -> Cost:
     """The cost of a census up to x.
 
-    Measured on one core: 3 s at 10^13, 21 s at 10^14, 122 s and 290 MB at 10^15. Cores share two
-    thirds of the time; the memory is for a sieve up to 32 √x.
+    Measured on one core: 3 s at 10^13, 21 s at 10^14, 122 s and 290 MB at 10^15. Two thirds of the
+    work run on all cores. The memory holds a sieve up to 32 √x.
     """
     from .counting.census import check_bound
 
@@ -94,7 +96,7 @@ def census(x: int) -> Cost:
 def divergence(n: int, chunks: int) -> Cost:
     """The cost of counting the words of each chunk and comparing every two chunks.
 
-    Measured: 1.5 ns to count a word, 3.2 ns to compare how often two chunks have a word.
+    Measured: 1.5 ns to count a word, 3.2 ns to compare the counts of one word in two chunks.
     """
     from .counting.dictionary import dictionary_size
     from .counting.histograms import check_chunks
@@ -107,16 +109,16 @@ def divergence(n: int, chunks: int) -> Cost:
 
 
 def blocks(lo: int, hi: int, longest: int) -> Cost:
-    """The cost of counting blocks of 1 to `longest` words; each further word doubles the time.
+    """The cost of counting blocks of 1 to `longest` words; each word more doubles the time.
 
-    Measured at 10^15: 45 ns an integer for blocks up to 3 words, 80 up to 4, 580 up to 6. Blocks
-    of 8 words are refused wherever there are more than 255 words.
+    Measured at 10^15: 45 ns per integer for blocks of up to 3 words, 80 ns for 4, 580 ns for 6.
+    Blocks of 8 words are refused wherever there are more than 255 different words.
     """
     return visit(lo, hi, nanoseconds=8.0 * 2 ** min(longest, 8))
 
 
 def compression(lo: int, hi: int) -> Cost:
-    """The cost of compressing the text: 15 µs a word, nearly all for xz, which needs 700 MB."""
+    """The cost of compressing the text: 15 µs per word, nearly all for xz, which needs 700 MB."""
     from .counting.order import check_length
 
     check_length(lo, hi)
@@ -126,7 +128,7 @@ def compression(lo: int, hi: int) -> Cost:
 def tokenizer(size: int, lines: int) -> Cost:
     """The cost of training byte-pair encoding.
 
-    Measured: 23 s for 16,384 tokens from 8,192 lines, and 8 kB of memory a line.
+    Measured: 23 s for 16,384 tokens from 8,192 lines, and 8 kB of memory per line.
     """
     from .tokens.training import check_lines, check_size
 
@@ -138,10 +140,10 @@ def tokenizer(size: int, lines: int) -> Cost:
 def evaluation(prompts: int, context: int, parameters: int, *, generates: bool, card: bool) -> Cost:
     """The cost of measuring a model in one window of the text.
 
-    For each token it generates a GPT reads its whole context, and it generates as many as it reads;
-    the other measurements read about 200 contexts for each prompt. A model of masked text reads 9.
-    A core does some 5e10 operations a second, a card 4e14. A model without parameters takes some
-    2 s for each prompt.
+    A GPT reads its whole context for each token that it generates, and it generates as many tokens
+    as its context has. The other measurements read about 200 contexts per prompt; a masked model
+    reads 9 in all. A core does about 5e10 operations per second, a GPU 4e14. A model without
+    parameters takes about 2 s per prompt.
     """
     operations = 2 * parameters * context * (context + 200 if generates else 9)
     speed = 4e14 if card else 5e10 * _cores()
@@ -150,13 +152,13 @@ def evaluation(prompts: int, context: int, parameters: int, *, generates: bool, 
 
 
 def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):  # a process may be kept to some of the cores
+    if hasattr(os, "sched_getaffinity"):  # the process may be restricted to some cores
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def _time(seconds: float) -> str:
-    """Seconds as people say them.
+    """Seconds in a readable unit.
 
     >>> _time(75), _time(7200), _time(3.5e9)
     ('75 s', '2 h', '110 years')

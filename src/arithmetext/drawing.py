@@ -1,4 +1,4 @@
-"""Trees as pictures, the root at the bottom as in the paper: for the terminal and as SVG."""
+"""Draw trees as text or as SVG, with the root at the bottom as in the paper."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ def svg_drawing(trees: Sequence[Tree]) -> str:
             "<style>line{stroke:#222;stroke-width:1.6}.node{fill:#fff;stroke:#222;stroke-width:1.6}"
             ".root{fill:#bbb;stroke:#222;stroke-width:1.6}"
             "text{font:13px ui-monospace,monospace;text-anchor:middle;fill:#111}</style>",
-            # A ground of its own, so that the picture also reads on a dark page.
+            # A white background, so that the picture can be read on a dark page.
             f'<rect width="{width:.0f}" height="{height:.0f}" rx="6" fill="#fff"/>',
             *edges,
             *nodes,
@@ -84,7 +84,7 @@ def svg_drawing(trees: Sequence[Tree]) -> str:
 
 @dataclass
 class Node:
-    """A node of a tree that has been given its place."""
+    """A node of a tree with its position."""
 
     tree: Tree
     x: float
@@ -94,7 +94,7 @@ class Node:
 
 @dataclass
 class Layout:
-    """Nodes placed in units of one character; the first node is the root."""
+    """Positions of all nodes, in units of one character; the first node is the root."""
 
     width: float
     nodes: list[Node]
@@ -105,7 +105,7 @@ class Layout:
 
 
 def lay_out(tree: Tree, *, gap: float, depth: int = 0) -> Layout:
-    """Children side by side, the parent under the middle of its outermost children."""
+    """Place children side by side, and the parent under the middle of its outermost children."""
     own = len(_label(tree, root=depth == 0))
     parts = [lay_out(child, gap=gap, depth=depth + 1) for child in tree.children]
     width = 0.0
@@ -115,7 +115,7 @@ def lay_out(tree: Tree, *, gap: float, depth: int = 0) -> Layout:
     width -= gap if parts else 0
     heads = [part.nodes[0] for part in parts]
     x = (heads[0].x + heads[-1].x) / 2 if heads else (own - 1) / 2
-    # A wide label may stick out beyond what stands above it, on either side.
+    # A label may be wider than the children above it: make room on both sides.
     left = max(0.0, (own - 1) / 2 - x)
     for part in parts:
         part.shift(left)

@@ -1,8 +1,8 @@
-"""The one exception for input that a person can correct."""
+"""The exception for bad input."""
 
 
 class InputError(ValueError):
-    """What was asked for cannot be done as written; the message says what would be right.
+    """Bad input; the message says in one line what is wrong and what would be right.
 
-    The command line prints the message as one line and exits with code 2.
+    The command line prints the message and exits with code 2.
     """

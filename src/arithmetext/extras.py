@@ -1,7 +1,7 @@
-"""Which extra of the package brings which third-party module."""
+"""Which optional dependency (extra) of the package installs which module."""
 
-# module: what people call it, and the extra
-BRINGS = {
+# module: (its usual name, the extra that installs it)
+EXTRAS = {
     "torch": ("PyTorch", "models"),
     "safetensors": ("safetensors", "models"),
     "matplotlib": ("Matplotlib", "report"),
@@ -13,6 +13,6 @@ BRINGS = {
 
 
 def what_to_install(error: ModuleNotFoundError) -> str | None:
-    """One line that names the extra with the missing module; None if no extra brings it."""
-    name, extra = BRINGS.get((error.name or "").partition(".")[0], ("", ""))
+    """The pip command that installs a missing module, in one line; None if no extra has it."""
+    name, extra = EXTRAS.get((error.name or "").partition(".")[0], ("", ""))
     return f"this needs {name}: pip install 'arithmetext[{extra}]'" if extra else None

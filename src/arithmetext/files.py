@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and folders that one process writes to at a time."""
+"""Write files atomically, lock folders against other writers, find the cache folder, read input."""
 
 import errno
 import os
@@ -20,12 +20,12 @@ _POLL = 0.1  # seconds between two attempts to take a lock
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Give a temporary path beside `path`; what was written there becomes `path` at the end.
+    """Give a temporary path beside `path` and rename it to `path` when the block ends.
 
-    A process that is killed or fails on the way leaves no file under the final name, and an older
-    file of that name as it was. The new file is on disk before it gets its name, so a power cut
-    leaves the old file or the new one, never half of one. A link is followed; a device or a pipe is
-    refused, since it cannot be replaced by a file.
+    If the block fails or the process is killed, nothing appears at `path`, and an older file there
+    stays as it was. The new file is synced to disk before it is renamed, so even a power cut leaves
+    either the old file or the new one, never half of one. Links are followed. Devices and pipes are
+    refused, since a file cannot replace them.
     """
     path = path.resolve()
     if path.exists() and not path.is_file():
@@ -38,7 +38,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     draft = Path(name)
     try:
         yield draft
-        # mkstemp makes files that only their owner may read; give back what the umask would have.
+        # mkstemp makes files that only their owner may read: set the usual permissions.
         umask = os.umask(0)
         os.umask(umask)
         draft.chmod(0o666 & ~umask)
@@ -71,12 +71,12 @@ def _sync(path: Path, flags: int) -> None:
 def cache_folder() -> Path:
     """The user's cache folder.
 
-    If nothing can be written there, as for a user without a home, it is a temporary folder that
-    only this user can write to: what it holds is trusted, and some of it is machine code.
+    If that is not writable, for example for a user without a home, it is a temporary folder that
+    only this user can write to. The cache must be safe from others: it holds machine code.
     """
     try:
         caches = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    except RuntimeError:  # nobody knows where this user's home is
+    except RuntimeError:  # the user has no home
         return _temporary_cache()
     folder = caches / "arithmetext"
     return folder if is_writable(folder) else _temporary_cache()
@@ -84,7 +84,7 @@ def cache_folder() -> Path:
 
 @cache
 def _temporary_cache() -> Path:
-    # Windows has a temporary folder for each user, and no such numbers.
+    # Windows has no user ids, but a temporary folder for each user.
     user = os.getuid() if hasattr(os, "getuid") else None
     folder = Path(tempfile.gettempdir()) / f"arithmetext-{user}"
     with suppress(OSError):
@@ -97,7 +97,7 @@ def _temporary_cache() -> Path:
 
 
 def is_writable(folder: Path) -> bool:
-    """Whether files can be written to a folder; it is made if it is not there."""
+    """Whether files can be written to a folder, which is made if it is missing."""
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
     return os.access(folder, os.W_OK | os.X_OK)
@@ -105,11 +105,11 @@ def is_writable(folder: Path) -> bool:
 
 @contextmanager
 def sole_writer(folder: Path, *, wait: bool = False) -> Iterator[None]:
-    """Make a folder and hold its lock: other processes that ask for it are refused, or wait.
+    """Make a folder and hold its lock; other processes that want it are refused, or wait.
 
-    The operating system releases the lock when the process ends, however it ends, so a lock file
-    that a killed process left behind locks nothing. At the end the lock file is removed, and so is
-    a new folder that is still empty. On a file system without locks nobody is refused.
+    The operating system releases the lock when the process ends, even if it is killed: a lock file
+    that is left behind locks nothing. At the end the lock file is removed, and a folder made here
+    is removed if it is still empty. On a file system without locks nobody is refused.
     """
     path, new, waiting = folder / LOCK, not folder.exists(), False
     while True:
@@ -121,7 +121,7 @@ def sole_writer(folder: Path, *, wait: bool = False) -> Iterator[None]:
         if _take(file.fileno()):
             if _is_named(file.fileno(), path):
                 break
-            file.close()  # the process that had the lock has removed this file: try the next one
+            file.close()  # its last owner has just removed this lock file: try again
             time.sleep(_POLL)
             continue
         with file:
@@ -147,12 +147,12 @@ def sole_writer(folder: Path, *, wait: bool = False) -> Iterator[None]:
                     path.unlink()
     finally:
         if new:
-            with suppress(OSError):  # it is not empty
+            with suppress(OSError):  # not empty
                 folder.rmdir()
 
 
 def _is_named(handle: int, path: Path) -> bool:
-    """Is this open file the one at the path?"""
+    """Whether this open file is the one at the path."""
     try:
         return os.path.samestat(os.fstat(handle), path.stat())
     except FileNotFoundError:
@@ -164,7 +164,7 @@ if sys.platform == "win32":
 
     def _take(handle: int) -> bool:
         """Lock an open file; False if another process has it."""
-        # Others cannot read a locked byte, so it is one far behind the name of the process.
+        # Others cannot read a locked byte: lock one far behind the text that names the process.
         os.lseek(handle, 1 << 30, os.SEEK_SET)
         try:
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
@@ -201,7 +201,7 @@ def make_folder(path: Path) -> None:
 def read_text(path: Path | None, most: int) -> str:
     """The text of a file, or of standard input; refused if it has more than `most` bytes.
 
-    No more than that is read: a file may be endless, or larger than the memory.
+    Never reads more than that, because a file may be endless or larger than the memory.
     """
     name = "standard input" if path is None else str(path)
     if path is None and sys.stdin is None:
@@ -220,6 +220,6 @@ def read_text(path: Path | None, most: int) -> str:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a text file whole or not at all."""
+    """Write a text file atomically."""
     with whole_file(path) as draft:
         draft.write_text(text, encoding="utf-8")

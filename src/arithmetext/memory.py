@@ -1,4 +1,4 @@
-"""How much memory this machine has, and work that would need more."""
+"""How much memory this machine has; refuse work that needs more."""
 
 import os
 from math import inf
@@ -6,11 +6,13 @@ from pathlib import Path
 
 from .errors import InputError
 
-_CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")  # Linux; "max" if there is none
+_CONTAINER_LIMIT = Path(
+    "/sys/fs/cgroup/memory.max"
+)  # on Linux; it holds "max" if there is no limit
 
 
 def machine_memory() -> float:
-    """Bytes of memory that this process may use; infinite where the system does not say."""
+    """Bytes of memory that this process may use; infinite if the system does not tell."""
     try:
         pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # Windows has no sysconf
@@ -32,7 +34,7 @@ def check_memory(size: float) -> None:
 
 
 def format_size(size: float) -> str:
-    """Bytes as people say them.
+    """Bytes in GB, with two significant digits.
 
     >>> format_size(9.2e9), format_size(8e18)
     ('9.2 GB', '8e9 GB')

@@ -1,4 +1,4 @@
-"""Progress for people at a terminal: what, how far, how fast, how long still. Silent elsewhere."""
+"""Progress bars with rate and time left; nothing is shown unless stderr is a terminal."""
 
 import sys
 from collections.abc import Iterator
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 
 class Advance(Protocol):
-    """Call it with how much was done since the last call."""
+    """Call it with the amount done since the last call."""
 
     def __call__(self, amount: int = 1, /) -> None: ...
 
 
 def no_progress(amount: int = 1, /) -> None:
-    """For callers that want to see nothing."""
+    """An Advance that shows nothing."""
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def progress(title: str, total: int, unit: str = "") -> Iterator[Advance]:
 
 
 def _rate(speed: float | None, unit: str) -> str:
-    """So many a second, in three digits: 12.3 Mwords/s."""
+    """A speed with three digits: 12.3 Mwords/s."""
     from rich.filesize import pick_unit_and_suffix
 
     if speed is None or not unit:

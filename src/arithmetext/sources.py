@@ -1,8 +1,8 @@
-"""The source files of this package that a module or a function depends on, with a digest of each.
+"""Find the source files that a module or function depends on, and compute a digest of each.
 
-A kept result is used again only while the code that made it is the same. What a file depends on is
-read from its import statements, without running them; those inside functions and those for type
-checkers count too. A digest ignores comments, docstrings and blank lines, and is the same under
+A cached result is reused only while the code that made it is unchanged. The dependencies of a file
+are read from its import statements without running them, including those inside functions and those
+for type checkers. A digest ignores comments, docstrings and blank lines, and it is the same under
 every version of Python.
 """
 
@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parent
 
-Sources = dict[str, str]  # digests by file, such as "evaluation/words.py"
+Sources = dict[str, str]  # file, such as "evaluation/words.py": its digest
 
 
 def of_module(module: str) -> Sources:
-    """The files of a module and of all modules that it imports, directly or through others.
+    """The files of a module and of all modules that it imports, directly or indirectly.
 
     >>> list(of_module("integers"))
     ['errors.py', 'integers.py']
@@ -31,7 +31,10 @@ def of_module(module: str) -> Sources:
 
 
 def of_function(module: str, function: str) -> Sources:
-    """The files that a function depends on; of its own file only what it uses counts."""
+    """The files that a function depends on.
+
+    The digest of its own file covers only the function and the top-level statements it uses.
+    """
     path = _path(module)
     tree, lines = _read(path)
     others = [each for each in tree.body if not isinstance(each, ast.Import | ast.ImportFrom)]
@@ -50,12 +53,12 @@ def of_function(module: str, function: str) -> Sources:
 
 
 def changed(before: Sources, now: Sources) -> list[str]:
-    """The files whose code is not the same in both."""
+    """The files whose code differs, or which only one of the two has."""
     return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
 
 
 def listed(names: Sequence[str]) -> str:
-    """Up to three names, and how many more there are.
+    """At most three names, and how many more there are.
 
     >>> listed(["a.py"]), listed(["a.py", "b.py"]), listed(["a.py", "b.py", "c.py", "d.py"])
     ('a.py', 'a.py and b.py', 'a.py, b.py, c.py and 1 more')
@@ -68,12 +71,12 @@ class _Import(NamedTuple):
     """A name that an import statement defines."""
 
     name: str
-    origin: str  # as it is written, such as "..text.order.orientation"
-    file: Path | None  # None if it is not of this package
+    origin: str  # as it is written, such as "..text.order orientation"
+    file: Path | None  # None if it is outside this package
 
 
 def _imports(path: Path, nodes: Iterable[ast.AST]) -> Iterator[_Import]:
-    """What the import statements among these nodes of a file define."""
+    """The names that import statements among these nodes define."""
     for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -91,7 +94,7 @@ def _imports(path: Path, nodes: Iterable[ast.AST]) -> Iterator[_Import]:
 
 
 def _matters(statement: ast.stmt, names: set[str]) -> bool:
-    """Whether a statement defines one of these names, or has no name by which it could be used."""
+    """Whether a statement defines one of these names, or defines none and may do anything."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return statement.name in names
     inside = list(ast.walk(statement))
@@ -102,7 +105,7 @@ def _matters(statement: ast.stmt, names: set[str]) -> bool:
 
 
 def _rows(statements: Iterable[ast.stmt]) -> set[int]:
-    """The numbers of their lines."""
+    """The line numbers of these statements."""
     return {
         row
         for each in statements
@@ -114,7 +117,7 @@ def _rows(statements: Iterable[ast.stmt]) -> set[int]:
 
 
 def _digests(paths: Iterable[Path]) -> Sources:
-    """Digests of these files and of all that they import."""
+    """Digests of these files and of all files that they import."""
     due, found = list(paths), set[Path]()
     while due:
         path = due.pop()
@@ -139,12 +142,12 @@ def _read(path: Path) -> tuple[ast.Module, dict[int, str]]:
 
 
 def _code(source: str, tree: ast.Module) -> dict[int, str]:
-    """The lines of a source without comments, docstrings, blank lines and space at their ends.
+    """The lines of a source without comments, docstrings, blank lines and trailing spaces.
 
-    Nothing here depends on how a version of Python prints code or names tokens.
+    The result does not depend on the version of Python, as printed syntax trees or tokens would.
     """
     lines = source.removesuffix("\n").split("\n")
-    closed = set()  # lines whose end is not inside a string
+    closed = set()  # lines that do not end inside a string
     for token in tokenize.generate_tokens(StringIO(source).readline):
         row = token.start[0]
         if token.type == tokenize.COMMENT:
@@ -188,7 +191,7 @@ def _file(module: Path) -> Path | None:
 
 
 def _exists(path: Path) -> bool:
-    """Whether there is a file of just this name, also on disks that ignore upper and lower case."""
+    """Whether there is a file of exactly this name, also on disks that ignore case."""
     return path.name in _names_in(path.parent)
 
 

@@ -1,13 +1,15 @@
 """One integer of any size: its factorisation, its tree, its Dyck word.
 
 An integer n > 1 is the product of p^a over its primes p. Its tree has one child for each prime, in
-increasing order, and the child of p carries the tree of the exponent a; 1 is the bare root. Walking
-round the tree, `1` for every edge up and `0` for every edge down, writes the Dyck word of n:
+increasing order, and the child of p carries the tree of the exponent a. The tree of 1 is a single
+node. A walk round the tree that writes `1` for every edge up and `0` for every edge down spells the
+Dyck word of n:
 
     w(1) is empty,    w(n) = 1 w(a₁) 0  1 w(a₂) 0 …    for n = p₁^a₁ p₂^a₂ …, p₁ < p₂ < …
 
-The word forgets the primes and keeps the shape. Read in base 2 it is the *packed word*: it begins
-with 1 and has as many ones as zeros, so its length is twice its popcount and nothing is lost.
+The word keeps the shape of the tree and drops the primes. Read in base 2 it is the *packed word*.
+No information is lost: a word begins with 1 and has as many ones as zeros, so its length is twice
+the popcount of the packed word.
 """
 
 import json
@@ -22,12 +24,12 @@ from math import isqrt
 from .errors import InputError
 from .integers import MAX_DIGITS
 
-# Exponents are this small: they and the integers of the first pages need no library.
+# Below this trial division is fast enough, so that exponents and small integers need no FLINT.
 _FACTOR_BY_TRIAL = 5000
-# Below this the quadratic sieve needs at most about 0.1 s; above it, a limit in time needs a
-# process of its own, because a factorisation under way cannot be interrupted.
+# Up to this size FLINT needs at most about 0.1 s. Above it, a timeout needs a process of its own,
+# because FLINT cannot be interrupted.
 _FACTOR_AT_ONCE_BITS = 144
-# Far beyond any tree of an integer that could be written down (2^2^2^2^2^2 has height 6).
+# No integer that can be written down has such a high tree (2^2^2^2^2^2 has height 6).
 _MAX_HEIGHT = 200
 
 
@@ -35,8 +37,8 @@ _MAX_HEIGHT = 200
 class Tree:
     """A rooted plane tree.
 
-    In the tree of an integer the root is labelled with the integer and every other node with its
-    prime. A tree read from a word has no labels (None): many integers share it.
+    In the tree of an integer the label of the root is the integer, and the label of every other
+    node is its prime. A tree read from a word has no labels (None), since many integers have it.
     """
 
     children: tuple["Tree", ...] = ()
@@ -54,7 +56,7 @@ class Tree:
 
     @cached_property
     def height(self) -> int:
-        """Edges on the longest way from the root to a leaf."""
+        """Number of edges on the longest path from the root to a leaf."""
         return max((1 + child.height for child in self.children), default=0)
 
     @property
@@ -64,18 +66,18 @@ class Tree:
 
     @property
     def leaves(self) -> int:
-        """Number of nodes without children; the bare root is one."""
+        """Number of nodes without children; 1 for the single node."""
         return sum(child.leaves for child in self.children) or 1
 
     @cached_property
     def value(self) -> int:
-        """The integer that a labelled tree stands for."""
+        """The integer of a labelled tree."""
         product = 1
         for child in self.children:
             if child.label is None:
                 raise ValueError("a tree without labels stands for no single integer")
             exponent = child.value
-            # Estimated before it is computed: a tower of height 6 would never end.
+            # Estimate the size before computing the power: a tower of height 6 would never end.
             bits = product.bit_length() + (child.label.bit_length() - 1) * exponent
             if bits < MAX_DIGITS * 3.33:
                 product *= child.label**exponent
@@ -84,7 +86,7 @@ class Tree:
         return product
 
     def formula(self) -> str:
-        """The factorisation, and that of the exponents: `2^(2·3)·5` for 320."""
+        """The factorisation, with factored exponents: `2^(2·3)·5` for 320."""
         return "·".join(child._power() for child in self.children) or "1"
 
     def _power(self) -> str:
@@ -130,12 +132,12 @@ def packed(n: int, *, timeout: float | None = None) -> int:
 
 
 def pack(word: str) -> int:
-    """The packed form of a word. Nothing is checked: see `tree_of_word` for that."""
+    """The packed form of a word, which is not checked; `tree_of_word` checks it."""
     return int(word, 2) if word else 0
 
 
 def unpack(packed: int) -> str:
-    """The word behind a packed word."""
+    """The Dyck word of a packed word."""
     return format(packed, "b") if packed else ""
 
 
@@ -147,24 +149,26 @@ def tree_of_word(word: str) -> Tree:
     """
     if len(word) > MAX_DIGITS:
         raise InputError(f"a word of {len(word)} digits is too long: at most {MAX_DIGITS}")
-    siblings: list[list[Tree]] = [[]]  # of every node on the way from the root to here
+    siblings: list[list[Tree]] = [[]]  # children so far of each node from the root to here
     for place, digit in enumerate(word, start=1):
         if digit == "1":
             siblings.append([])
             if len(siblings) > _MAX_HEIGHT:
-                raise InputError(f"not drawn: {_shown(word)} is higher than {_MAX_HEIGHT} levels")
+                raise InputError(
+                    f"not drawn: {_shortened(word)} is higher than {_MAX_HEIGHT} levels"
+                )
         elif digit != "0":
-            raise InputError(f"not a Dyck word: {_shown(word)} has {digit!r} at place {place}")
+            raise InputError(f"not a Dyck word: {_shortened(word)} has {digit!r} at place {place}")
         elif len(siblings) == 1:
             raise InputError(
-                f"not a Dyck word: {_shown(word)} goes below the root at place {place}"
+                f"not a Dyck word: {_shortened(word)} goes below the root at place {place}"
             )
         else:
             children = tuple(siblings.pop())
             siblings[-1].append(Tree(children))
     if len(siblings) > 1:
         raise InputError(
-            f"not a Dyck word: {_shown(word)} ends {len(siblings) - 1} above the root"
+            f"not a Dyck word: {_shortened(word)} ends {len(siblings) - 1} above the root"
             " (it needs as many 0 as 1)"
         )
     return Tree(tuple(siblings[0]))
@@ -173,9 +177,9 @@ def tree_of_word(word: str) -> Tree:
 def least_labels(shape: Tree) -> Tree:
     """The labelled tree of the least integer that has this shape.
 
-    The i-th child of every node takes the i-th prime: any other labels, or exponents that are not
-    themselves least, make a larger product. The root is left without its number, which may be too
-    large to write; `value` computes it.
+    The i-th child of every node gets the i-th prime. Any other labels, or exponents that are not
+    themselves the least, give a larger product. The root gets no label, because its integer may be
+    too large to write; `value` computes it.
     """
     primes = first_primes(len(shape.children))
     return Tree(
@@ -187,24 +191,23 @@ def least_labels(shape: Tree) -> Tree:
 
 
 def least(word: str) -> int:
-    """The least integer with a given word: 12 for `110010`, and 1 for the empty word."""
+    """The least integer with this word: 12 for `110010`, and 1 for the empty word."""
     return least_labels(tree_of_word(word)).value
 
 
 def factor(n: int, *, timeout: float | None = None) -> list[tuple[int, int]]:
     """The primes of n ≥ 1 in increasing order, each with its exponent.
 
-    Without a timeout it takes as long as it takes. With one (in seconds), an n whose factors were
-    not found in that time raises an InputError.
+    With a timeout (in seconds), an InputError is raised if the factors are not found in that time.
 
     >>> factor(360)
     [(2, 3), (3, 2), (5, 1)]
     """
-    n = operator.index(n)  # 6.5 is no integer, though FLINT would make it one
+    n = operator.index(n)  # refuses 6.5, which FLINT would round
     if timeout is not None and not 0 < timeout <= 10**6:
         raise InputError(f"a timeout is a number of seconds up to a million, not {timeout}")
     if n < 1:
-        raise InputError(f"{n} has no tree: the first integer that has one is 1")
+        raise InputError(f"{n} has no tree: integers here begin at 1")
     if n < _FACTOR_BY_TRIAL:
         return _factor_by_trial(n)
     if timeout is None or n.bit_length() <= _FACTOR_AT_ONCE_BITS:
@@ -213,7 +216,7 @@ def factor(n: int, *, timeout: float | None = None) -> list[tuple[int, int]]:
         return sorted((int(p), int(a)) for p, a in fmpz(n).factor())
     try:
         answer = subprocess.run(
-            [sys.executable, "-c", _FACTOR_ELSEWHERE, hex(n)],
+            [sys.executable, "-c", _FACTOR_SCRIPT, hex(n)],
             capture_output=True,
             check=True,
             timeout=timeout,
@@ -240,7 +243,7 @@ def _factor_by_trial(n: int) -> list[tuple[int, int]]:
     return [*factors, (n, 1)] if n > 1 else factors
 
 
-_FACTOR_ELSEWHERE = """
+_FACTOR_SCRIPT = """
 import json, sys
 from flint import fmpz
 print(json.dumps([(hex(int(p)), int(a)) for p, a in fmpz(int(sys.argv[1], 16)).factor()]))
@@ -248,7 +251,7 @@ print(json.dumps([(hex(int(p)), int(a)) for p, a in fmpz(int(sys.argv[1], 16)).f
 
 
 def first_primes(count: int) -> list[int]:
-    """2, 3, 5, …: as many as a tree has children, never many."""
+    """The first primes, by trial division: fast enough for the children of a tree."""
     primes: list[int] = []
     candidate = 2
     while len(primes) < count:
@@ -258,12 +261,12 @@ def first_primes(count: int) -> list[int]:
     return primes
 
 
-def _shown(word: str) -> str:
+def _shortened(word: str) -> str:
     return word if len(word) <= 40 else f"{word[:37]}..."
 
 
 def square_free(word: str) -> bool:
-    """Whether a word is that of integers without a square: 1010…10.
+    """Whether the integers with this word are square-free: 1010…10.
 
     >>> square_free("1010"), square_free("110010")
     (True, False)

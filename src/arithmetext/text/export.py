@@ -8,7 +8,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compiled import FEW, kernel, kernels_loaded
+from ..compiled import FEW_WORDS, kernel, kernels_loaded
 from ..errors import InputError
 from ..files import whole_file
 from ..trees import unpack
@@ -19,7 +19,7 @@ SUFFIXES = (".txt", ".npy", ".npz")
 
 def lines(words: Words) -> bytes:
     """The words as ASCII digits, one a line; a packed word 0 is an empty line."""
-    if len(words) <= FEW and not kernels_loaded():
+    if len(words) <= FEW_WORDS and not kernels_loaded():
         return "".join(f"{unpack(word)}\n" for word in words.tolist()).encode()
     text = np.empty(_length(words), np.uint8)
     _spell(words, text)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import trees
-from ..compiled import few
+from ..compiled import flint_is_faster
 from ..errors import InputError
 from .kernels import SIEVE_FROM, longest_segment_end, primes_to, sieve_segment, tables
 from .ranges import MAX as MAX
@@ -109,7 +109,7 @@ def _fill(lo: int, hi: int, out: Words) -> None:
     Words below SIEVE_FROM come from a table, and long ranges are cut into segments, so that the
     preconditions of the kernel hold (docs/sieve.md lists them).
     """
-    if few(hi - lo):
+    if flint_is_faster(hi - lo):
         out[:] = [trees.packed(n) for n in range(lo, hi)]
         return
     if lo < SIEVE_FROM:
