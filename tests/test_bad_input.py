@@ -1,4 +1,4 @@
-"""Bad input of all kinds gets one line: numbers, names, files, and input that never ends."""
+"""Bad numbers, names, files and endless input are refused with one line."""
 
 import io
 import os
@@ -21,7 +21,7 @@ NUMBERS = [
     *("", " ", "abc", "-1", "0", "2.5", "1e-3", "1/0", "nan", "inf", "0x10", "1__0", "٣", "\0"),
     *("1e4001", "9^9^9^9", "9" * 5000, "1e99999999999", "*", "2**", "é"),
 ]
-# Where an integer is expected, and 0 is none that will do.
+# Commands with N in place of an integer; 0 is refused in all of them.
 PLACES = [
     "word N",
     "tree N",
@@ -51,7 +51,7 @@ ANY_SIZE = ["word N", "tree N", "census 100 --top N"]
 
 
 def refusal(*arguments: str) -> str:
-    """Run a command in this process; the one line with which it is refused."""
+    """Run a command in this process and return its error message."""
     command = typer.main.get_command(cli.app)
     try:
         with command.make_context("nt", list(arguments)) as context:
@@ -69,7 +69,9 @@ def refusal(*arguments: str) -> str:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_numbers(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_numbers_are_refused(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     large = () if place in ANY_SIZE else ("1e19", "1e400", "1e3999")
     for number in (*NUMBERS, *large):
@@ -90,7 +92,7 @@ def test_numbers(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         ("evaluate locator --prompts 1e9", "at most 1000000"),
     ],
 )
-def test_hopeless_work(
+def test_work_that_is_too_large_is_refused(
     arguments: str, complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -117,12 +119,12 @@ def test_hopeless_work(
         ("word -7", "-7 is negative: integers here begin at 1"),
     ],
 )
-def test_names(arguments: str, answer: str) -> None:
+def test_unknown_names_get_a_suggestion(arguments: str, answer: str) -> None:
     assert refusal(*arguments.split()) == answer
 
 
 class Endless(io.RawIOBase):
-    """A file without end that knows how much of it was read."""
+    """An endless file that counts how many bytes were read."""
 
     def __init__(self, content: bytes) -> None:
         self.content, self.read_so_far = content, 0
@@ -137,8 +139,8 @@ class Endless(io.RawIOBase):
         return len(piece)
 
 
-def give(monkeypatch: pytest.MonkeyPatch, content: bytes | Endless) -> None:
-    """Make it the standard input."""
+def set_stdin(monkeypatch: pytest.MonkeyPatch, content: bytes | Endless) -> None:
+    """Replace standard input."""
     raw = io.BytesIO(content) if isinstance(content, bytes) else io.BufferedReader(content)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(raw, "utf-8"))
 
@@ -169,17 +171,17 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         ("tokenizer decode FILE", b"77 "),
     ],
 )
-def test_input_that_never_ends(
+def test_endless_input_is_refused(
     arguments: str, content: bytes, tokenizer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endless = Endless(content)
-    give(monkeypatch, endless)
+    set_stdin(monkeypatch, endless)
     refusal(*arguments.replace("FILE", tokenizer).split())
     assert endless.read_so_far < 8 << 20
 
 
 @pytest.mark.parametrize("arguments", ["locate FILE", "tokenizer encode FILE"])
-def test_a_file_that_never_ends(arguments: str) -> None:
+def test_an_endless_file_is_refused(arguments: str) -> None:
     if not Path("/dev/zero").exists():
         pytest.skip("this system has no /dev/zero")
     assert "is too long: at most" in refusal(*arguments.replace("FILE", "/dev/zero").split())
@@ -201,15 +203,15 @@ def test_a_file_that_never_ends(arguments: str) -> None:
         ("tokenizer decode FILE", b"9" * 100),
     ],
 )
-def test_input_that_is_no_text(
+def test_input_that_is_not_text_is_refused(
     arguments: str, content: bytes, tokenizer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    give(monkeypatch, content)
+    set_stdin(monkeypatch, content)
     refusal(*arguments.replace("FILE", tokenizer).split())
 
 
 @pytest.mark.parametrize("command", ["locate", "tokenizer encode", "tokenizer show"])
-def test_files_that_cannot_be_read(command: str, tmp_path: Path) -> None:
+def test_unreadable_files_are_refused(command: str, tmp_path: Path) -> None:
     for file in (tmp_path, tmp_path / "missing"):
         assert "cannot read" in refusal(*command.split(), str(file))
 
@@ -218,7 +220,7 @@ def test_files_that_cannot_be_read(command: str, tmp_path: Path) -> None:
     "content",
     [b"", b"{", b"[]", b"{}", b"null", b"[" * 100_000, b'{"model": 1}', b"\xff\xfe", b"\0" * 1000],
 )
-def test_damaged_tokenizers(content: bytes, tmp_path: Path) -> None:
+def test_damaged_tokenizers_are_refused(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "tok.json"
     path.write_bytes(content)
     for command in ("encode", "decode", "show"):
@@ -226,12 +228,12 @@ def test_damaged_tokenizers(content: bytes, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("gap", ["\t", "\r\n", " \n "])
-def test_any_white_space_is_between_words(
+def test_any_white_space_separates_words(
     gap: str, tokenizer: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = spell(words(2, 200_000)).replace(" ", gap)
     assert len(text) > 1 << 20  # more than one block
-    give(monkeypatch, text.encode())
+    set_stdin(monkeypatch, text.encode())
     command = typer.main.get_command(cli.app)
     with command.make_context("nt", ["tokenizer", "encode", tokenizer]) as context:
         command.invoke(context)
@@ -239,8 +241,8 @@ def test_any_white_space_is_between_words(
     assert capsys.readouterr().out.split() == [str(i) for i in expected]
 
 
-def test_what_was_printed_before_an_error_is_kept(tokenizer: str, tmp_path: Path) -> None:
-    """The first block of input is decoded before the second is found to be wrong."""
+def test_output_before_an_error_is_kept(tokenizer: str, tmp_path: Path) -> None:
+    """The first block of input is decoded and printed before the error in the second."""
     with (tmp_path / "words.txt").open("w") as file:
         answer = subprocess.run(
             [NT, "tokenizer", "decode", tokenizer],
@@ -254,6 +256,6 @@ def test_what_was_printed_before_an_error_is_kept(tokenizer: str, tmp_path: Path
     assert (tmp_path / "words.txt").read_text() == "10\n"
 
 
-def test_a_complaint_has_no_control_characters(refused: Callable[..., str]) -> None:
+def test_error_messages_have_no_control_characters(refused: Callable[..., str]) -> None:
     line = refused("tree", "--word", "\x1b[2J")
     assert line.isprintable()

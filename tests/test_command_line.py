@@ -1,4 +1,4 @@
-"""The command line, as a user types it."""
+"""Commands as a user types them."""
 
 import json
 import os
@@ -52,7 +52,7 @@ def test_tree_of_an_integer(nt) -> None:
     assert nt("tree", "360").stdout == DRAWING_OF_360
 
 
-def test_digits_are_an_integer_unless_called_a_word(nt) -> None:
+def test_digits_are_an_integer_unless_given_as_a_word(nt) -> None:
     assert "110010 = 2·3·5·19·193" in nt("tree", "110010").stdout
     assert nt("tree", "--word", "110010").stdout == DRAWING_OF_110010
 
@@ -78,7 +78,7 @@ def test_tree_as_svg(nt, tmp_path: Path) -> None:
     assert height["12"] > height["3"]
 
 
-def test_a_tower_is_named_by_its_formula(nt) -> None:
+def test_an_integer_too_large_to_print_is_printed_as_a_formula(nt) -> None:
     assert "least integer: 2^2^2^2^2^2·3" in nt("tree", "--word", "11111100000010").stdout
 
 
@@ -127,7 +127,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert complaint in refused(*arguments.split())
 
 
-def test_a_refused_list_prints_nothing(refused) -> None:
+def test_nothing_is_printed_if_one_argument_is_wrong(refused) -> None:
     refused("word", "2", "3", "0")  # standard output stays empty
 
 
@@ -150,7 +150,7 @@ def test_a_word_with_very_many_children(nt) -> None:
     assert "least integer: 2·3·5·7·11" in nt("tree", "--word", "10" * 1500).stdout
 
 
-def test_a_terminal_without_box_characters(process) -> None:
+def test_a_terminal_that_cannot_show_box_characters(process) -> None:
     answer = process("tree", "360", env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert answer.returncode == 0
     assert "360 = 2^3?3^2?5" in answer.stdout
@@ -163,7 +163,7 @@ def test_census(nt) -> None:
     assert "\n1010 " in nt("census", "1e6", "--top", "1").stdout
 
 
-def test_the_library_is_found_when_it_is_asked_for() -> None:
+def test_public_names_are_imported_on_first_use() -> None:
     assert api.words(2, 5).tolist() == [2, 2, 12]
     assert api.census(10) == {2: 4, 12: 3, 10: 2}
     assert set(api.__all__) <= set(dir(api)) | set(api._LAZY)
@@ -171,7 +171,7 @@ def test_the_library_is_found_when_it_is_asked_for() -> None:
         _ = api.frobnicate
 
 
-def test_importing_is_light() -> None:
+def test_importing_the_package_loads_no_large_library() -> None:
     code = "import sys, arithmetext; print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
     heavy = {"torch", "numpy", "numba", "matplotlib", "flint", "rich", "typer"}
@@ -206,5 +206,5 @@ def test_stats(nt, arguments: str, shows: str) -> None:
         ("stats entropy 2 1e5 --cluster nonsense", "cannot reach a Dask cluster at nonsense"),
     ],
 )
-def test_stats_refuse(refused, arguments: str, complaint: str) -> None:
+def test_stats_refuse_bad_input(refused, arguments: str, complaint: str) -> None:
     assert complaint in refused(*arguments.split())

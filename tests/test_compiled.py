@@ -1,4 +1,4 @@
-"""Machine code is kept apart by all that it depends on, wherever there is room for it."""
+"""The cache of machine code: never stale, safe for several processes, optional."""
 
 import ast
 import errno
@@ -26,7 +26,7 @@ KERNELS = PACKAGE / "text" / "kernels.py"
 
 @pytest.fixture
 def fresh() -> Iterator[None]:
-    """Forget where caches are, before the test and after it."""
+    """Forget the cache folders before and after the test."""
     remembered = (compiled._folder, compiled._machine, files._temporary_cache)
     for function in remembered:
         function.cache_clear()
@@ -72,7 +72,7 @@ def test_a_constant_of_another_module_is_never_stale(tmp_path: Path) -> None:
 
 @cache
 def _imports(path: Path) -> set[Path]:
-    """The files that a module imports at its top, by Python's own parser."""
+    """The files that a module imports at its top, found with Python's parser."""
     found = set()
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.ImportFrom) and node.level:
@@ -82,7 +82,7 @@ def _imports(path: Path) -> set[Path]:
     return {each for each in found if each.is_file()}
 
 
-def test_what_kernels_depend_on() -> None:
+def test_imports_are_found_as_by_the_parser() -> None:
     modules = [path for path in PACKAGE.rglob("*.py") if "\n@kernel\n" in path.read_text()]
     assert len(modules) > 10
     for module in modules:
@@ -121,7 +121,7 @@ def test_processes_that_compile_at_once_do_not_share_files(
     assert len(list(tmp_path.rglob("*.nbc"))) == 2
 
 
-def test_kernels_are_kept_and_found_again(
+def test_kernels_are_cached_and_reused(
     fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
@@ -131,7 +131,7 @@ def test_kernels_are_kept_and_found_again(
         assert sum(twice.stats.cache_hits.values()) == found
 
 
-def test_folders_that_nobody_uses_go(
+def test_unused_folders_are_removed(
     fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
@@ -165,7 +165,7 @@ def test_without_a_home_the_cache_is_temporary_and_private(
     assert files.cache_folder() != folder
 
 
-def test_where_nothing_can_be_written_kernels_work(
+def test_kernels_work_without_a_writable_folder(
     fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
@@ -175,7 +175,7 @@ def test_where_nothing_can_be_written_kernels_work(
     assert not list(tmp_path.rglob("*.nbc"))
 
 
-def test_on_a_full_disk_kernels_work(
+def test_kernels_work_on_a_full_disk(
     fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))

@@ -1,4 +1,4 @@
-"""What commands will take: said before they start, and refused where it cannot be done."""
+"""Commands announce long work before they start, and refuse what the machine cannot do."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -45,7 +45,7 @@ def test_long_work_is_announced(
         (Cost(disk=8e18), r"this needs about 8e9 GB on disk, and \S+ GB are free"),
     ],
 )
-def test_what_cannot_be_done_is_refused(needed: Cost, complaint: str, tmp_path: Path) -> None:
+def test_work_beyond_the_machine_is_refused(needed: Cost, complaint: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=complaint):
         cost.check(needed, tmp_path)
 
@@ -65,14 +65,14 @@ def test_a_larger_census_takes_more(x: int) -> None:
 
 @pytest.mark.parametrize("suffix", [".txt", ".npy", ".npz"])
 @pytest.mark.parametrize("at", [10**6, 10**15])
-def test_files_are_about_as_large_as_said(tmp_path: Path, suffix: str, at: int) -> None:
+def test_files_are_about_as_large_as_estimated(tmp_path: Path, suffix: str, at: int) -> None:
     path, count = tmp_path / f"words{suffix}", 50_000
     export(path, at, at + count)
     said = cost.export(at, at + count, suffix).disk
     assert 0.75 < path.stat().st_size / said < 1.25
 
 
-def test_a_census_needs_about_as_much_memory_as_said() -> None:
+def test_a_census_needs_about_as_much_memory_as_estimated() -> None:
     x = 10**11
     kept = sum(array.nbytes for array in _tabulate(x))
     assert kept < cost.census(x).memory < 4 * kept
@@ -98,7 +98,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_commands_say_what_they_will_take(
+def test_commands_announce_their_cost(
     command: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],

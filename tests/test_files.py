@@ -1,4 +1,4 @@
-"""One process writes to a folder at a time; files are on disk before they have their names."""
+"""Locks on folders; files that are synced to disk before they are renamed."""
 
 import errno
 import os
@@ -51,7 +51,7 @@ def held_by_another(folder: Path) -> Iterator[subprocess.Popen[str]]:
 
 @needs_locks
 def test_one_process_writes_at_a_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Others are refused or wait; a killed process leaves its lock file, but no lock."""
+    """Others are refused or wait. A killed process leaves its lock file, but no lock."""
     folder = tmp_path / "run"
     taken, enough = threading.Event(), threading.Event()
 
@@ -93,10 +93,10 @@ def test_one_process_writes_at_a_time(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 @needs_locks
-def test_a_lock_file_that_is_removed_meanwhile(
+def test_a_lock_file_that_is_removed_before_it_is_locked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between opening and locking: the lock must be on the file that others will open."""
+    """The lock must be on the file that other processes will open."""
     take, calls = files._take, []
 
     def take_late(handle: int) -> bool:
@@ -112,7 +112,7 @@ def test_a_lock_file_that_is_removed_meanwhile(
             pass
 
 
-def test_nothing_stays_behind_where_nothing_was_written(tmp_path: Path) -> None:
+def test_an_empty_new_folder_is_removed(tmp_path: Path) -> None:
     new, empty, used = (tmp_path / name for name in ("new", "empty", "used"))
     empty.mkdir()
     for folder in (new, empty, used):
@@ -142,14 +142,14 @@ def test_file_systems_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         pass
 
 
-# On disk before it has its name
+# Files are synced before they are renamed
 
 Event = tuple[str, Any, Any]
 
 
 @contextmanager
 def recorded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Event]]:
-    """What is synced, and what is renamed, in the order it happens: by inode, with the target."""
+    """Record every sync and every rename, in order: the inode, and the target of a rename."""
     log: list[Event] = []
     with monkeypatch.context() as patch:
         fsync = os.fsync
@@ -172,7 +172,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Event]]:
 
 
 def assert_synced(log: list[Event]) -> list[str]:
-    """All that gets its name is on disk before, and the name is afterwards; the names, in order."""
+    """Files must be synced before a rename and their folder after it; return the new names."""
     names = []
     for i, (event, inodes, target) in enumerate(log):
         if event == "rename":
@@ -183,7 +183,7 @@ def assert_synced(log: list[Event]) -> list[str]:
     return names
 
 
-def test_a_file_is_on_disk_before_it_has_its_name(
+def test_a_file_is_synced_before_it_is_renamed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with recorded(monkeypatch) as log:
@@ -191,9 +191,7 @@ def test_a_file_is_on_disk_before_it_has_its_name(
     assert assert_synced(log) == ["file"]
 
 
-def test_the_names_of_new_folders_are_on_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_new_folders_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with recorded(monkeypatch) as log:
         make_folder(tmp_path / "a" / "b")
         make_folder(tmp_path / "a" / "b")
@@ -203,7 +201,7 @@ def test_the_names_of_new_folders_are_on_disk(
 
 
 def test_a_disk_that_fails_to_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file must be on disk; not every file system can say so of a folder."""
+    """A file that cannot be synced is an error; a folder is not, as some systems cannot sync it."""
     path, fails_for = tmp_path / "file", "folders"
     write_whole(path, "old")
 

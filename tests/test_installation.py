@@ -1,4 +1,4 @@
-"""The core alone, installed as a user installs it: the wheel, in an environment of its own."""
+"""The core without extras, installed as a wheel in an environment of its own."""
 
 import json
 import os
@@ -44,7 +44,7 @@ print(lines(np.array([12], np.uint64)).decode(), end="")
 """
 
 
-# What commands that need an extra say without it.
+# Commands that need an extra, and their message without it.
 LACKING = {
     "train ntp-laptop": "PyTorch: pip install 'arithmetext[models]'",
     "evaluate locator": "PyTorch: pip install 'arithmetext[models]'",
@@ -55,7 +55,7 @@ LACKING = {
 
 
 def run(folder: Path, *command: object) -> subprocess.CompletedProcess[str]:
-    """Run a command outside the repository, with no other way to find its packages."""
+    """Run a command outside the repository, so that it finds only installed packages."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     return subprocess.run(
         [str(part) for part in command], capture_output=True, text=True, cwd=folder, env=clean
@@ -92,7 +92,7 @@ def test_the_core_alone(tmp_path: Path) -> None:
         assert answer.stderr == f"nt: this needs {needed}\n"
 
     assert run(tmp_path, nt, "word", "360").stdout == "1100110010\n"
-    # Kernels compile without scipy, which numba uses where it is there.
+    # Kernels compile without scipy, which numba would use if it were installed.
     answer = run(tmp_path, python, "-c", SPELL)
     assert answer.stdout == "1100\n", answer.stderr
 

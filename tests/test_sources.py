@@ -1,4 +1,4 @@
-"""What code a result depends on, and what counts as a change of it."""
+"""Which source files a result depends on, and which changes count."""
 
 import hashlib
 import inspect
@@ -15,7 +15,7 @@ from arithmetext.training import run_cache as kept
 
 ROOT = sources.ROOT
 
-# The fewest files that import each other in every way.
+# A small package with every kind of import.
 FILES = {
     "__init__.py": "from .a import one\n__version__ = '1'\n",
     "a.py": "import numpy\none = 1\n",
@@ -120,15 +120,15 @@ def change(path: Path, old: str, new: str) -> None:
     sources._imported.cache_clear()
 
 
-def test_imports_are_followed_wherever_they_stand(package: Path) -> None:
+def test_imports_are_followed_wherever_they_are(package: Path) -> None:
     reached = ["b.py", "c.py", "d.py", "e.py", "g.py", "h.py", "sub/__init__.py", "sub/inner.py"]
     assert sorted(sources.of_module("b")) == reached
     assert sorted(sources.of_module("sub.other")) == ["a.py", "sub/other.py"]
     assert sorted(sources.of_module("version")) == ["__init__.py", "a.py", "version.py"]
 
 
-def test_what_a_module_has_from_others_is_among_its_sources() -> None:
-    """Seen from the other side: in modules as they are loaded, not in their text."""
+def test_sources_cover_what_loaded_modules_use() -> None:
+    """A check from the other side: on loaded modules, not on their source text."""
     studies.all_studies()
     loaded = {name: each for name, each in sys.modules.items() if name.startswith("arithmetext.")}
     files = {name: Path(str(each.__file__)) for name, each in loaded.items()}
@@ -178,15 +178,15 @@ def test_comments_docstrings_and_blank_lines_do_not_count(
         ("    def value", "    @property\n    def value"),
     ],
 )
-def test_all_else_counts(package: Path, old: str, new: str) -> None:
+def test_every_other_change_counts(package: Path, old: str, new: str) -> None:
     (package / "a.py").write_text(CODE, encoding="utf-8")
     before = sources.of_module("a")
     change(package / "a.py", old, new)
     assert sources.changed(before, sources.of_module("a")) == ["a.py"]
 
 
-def test_digests_are_the_same_everywhere(package: Path) -> None:
-    """Under every version of Python, and in a checkout with the line ends of Windows."""
+def test_digests_are_the_same_on_every_system(package: Path) -> None:
+    """Under every version of Python, and with the line ends of Windows."""
     (package / "a.py").write_bytes(CODE.replace("\n", "\r\n").encode())
     digest = hashlib.sha256(STRIPPED.encode()).hexdigest()
     assert sources.of_module("a") == {"a.py": digest[:12]}
@@ -207,7 +207,7 @@ def test_digests_are_the_same_everywhere(package: Path) -> None:
         ("def run(x):\n", 'def run(x):  # of x\n    """Run."""\n\n', False),
     ],
 )
-def test_of_its_own_file_a_function_needs_what_it_uses(
+def test_only_what_a_function_uses_counts_in_its_own_file(
     package: Path, old: str, new: str, counts: bool
 ) -> None:
     (package / "f.py").write_text(FUNCTIONS)

@@ -63,7 +63,7 @@ def test_first_packed_words() -> None:
     ("sequence", "measure"),
     [(A185102_HEIGHT, "height"), (A106490_EDGES, "edges"), (A064372_LEAVES, "leaves")],
 )
-def test_measures_are_in_the_oeis(sequence: str, measure: str) -> None:
+def test_measures_agree_with_the_oeis(sequence: str, measure: str) -> None:
     expected = terms(sequence)
     assert [getattr(nt.tree(n), measure) for n in range(1, len(expected) + 1)] == expected
 
@@ -85,12 +85,12 @@ def test_least_integer_with_k_edges() -> None:
     ("word", "sequence"),
     [("10", A000040_PRIMES), ("1010", A006881), ("101010", A007304), ("1100", A053810)],
 )
-def test_word_classes_are_in_the_oeis(word: str, sequence: str) -> None:
+def test_integers_with_one_word_agree_with_the_oeis(word: str, sequence: str) -> None:
     expected = terms(sequence)
     assert [n for n in range(1, expected[-1] + 1) if nt.word(n) == word] == expected
 
 
-def test_the_packed_word_outgrows_32_bits_where_it_should() -> None:
+def test_the_first_packed_word_beyond_32_bits() -> None:
     assert nt.packed(178264394708400).bit_length() == 34
     assert nt.packed(178264394708400 // 2).bit_length() <= 32
 
@@ -147,7 +147,7 @@ def test_a_tower_too_high_to_write() -> None:
 
 
 @pytest.mark.parametrize("n", [0, -1, -360])
-def test_integers_without_a_tree(n: int) -> None:
+def test_integers_below_one_are_refused(n: int) -> None:
     with pytest.raises(nt.InputError, match="has no tree"):
         nt.tree(n)
 
@@ -163,7 +163,7 @@ def test_integers_without_a_tree(n: int) -> None:
         ("1" * 300 + "0" * 300, "higher than 200 levels"),
     ],
 )
-def test_words_that_are_none(word: str, complaint: str) -> None:
+def test_words_that_are_not_dyck_words_are_refused(word: str, complaint: str) -> None:
     with pytest.raises(nt.InputError, match=complaint):
         nt.tree_of_word(word)
 
@@ -173,19 +173,19 @@ def test_only_integers_have_words() -> None:
         nt.word(6.5)  # type: ignore[arg-type]
 
 
-def test_hard_numbers_end_at_the_timeout() -> None:
-    # Two primes of 45 digits: days of work.
+def test_factoring_ends_at_the_timeout() -> None:
+    # A product of two primes of 45 digits takes days.
     hard = (10**45 + 9) * (10**44 + 31)
     with pytest.raises(nt.InputError, match=r"89|90 digits was not factored within 0\.5 s"):
         nt.factor(hard, timeout=0.5)
 
 
-def test_large_easy_numbers_are_factored_elsewhere() -> None:
+def test_large_easy_numbers_are_factored_in_another_process() -> None:
     assert nt.factor(2**200 * 3**100, timeout=60) == [(2, 200), (3, 100)]
 
 
 def lines_run(task: Callable[[], object]) -> int:
-    """How many lines of Python a task runs, those of comprehensions for every turn."""
+    """How many lines of Python a task runs; a comprehension counts once per item."""
     count = 0
 
     def trace(frame: FrameType, event: str, arg: Any) -> Any:
