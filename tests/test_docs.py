@@ -1,0 +1,75 @@
+"""README.md and docs/: numbers are those of the results, links lead somewhere, examples work."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from arithmetext.paper import quotes
+from conftest import Run
+
+ROOT = Path(__file__).parents[1]
+PAGES = quotes.pages(ROOT)
+
+
+@pytest.fixture(scope="module")
+def fill_in():
+    return quotes.quoter(ROOT / "results" / "h200" / "data")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_quoted_numbers_are_those_of_the_results(page: Path, fill_in) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert fill_in(text) == text, "run: python -m arithmetext.paper.quotes"
+
+
+def test_quotes_are_filled_in(fill_in) -> None:
+    quoted = fill_in(
+        "a <!-- quote claims -->nothing<!-- end --> b <!-- quote claims --><!-- end -->"
+    )
+    first, second = re.findall(r"-->([^<]+)<!-- end", quoted)
+    assert first == second and re.match(r"\d+ claims: \d+ agree", first)
+    with pytest.raises(KeyError):
+        fill_in("<!-- quote walks nowhere --><!-- end -->")
+    assert quotes._format({"value": -0.03, "low": -0.034, "high": -0.026}) == (
+        "−0.030 [−0.034, −0.026]"
+    )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", text)
+    inside = [link for link in links if not link.startswith("http")]
+    assert [link for link in inside if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_can_be_read_in_a_terminal(page: Path) -> None:
+    """Lines of at most 100 characters, but for tables, links and quotes; short paragraphs."""
+    text = re.sub(r"<!--.*?-->", "", page.read_text(encoding="utf-8"))
+    prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    lines = [line for line in prose.splitlines() if not line.startswith(("|", "!["))]
+    assert [line for line in lines if len(line) > 100] == []
+    for block in re.split(r"\n\s*\n", "\n".join(lines)):
+        paragraphs = re.split(r"\n(?=\s*(?:[-*]|\d+\.) )", block)
+        assert all(len(part.strip().splitlines()) <= 5 for part in paragraphs), block
+
+
+def test_the_tour_prints_what_the_readme_shows(nt: Run) -> None:
+    """Every example that begins with `$ nt`; `…` stands for lines that are left out."""
+    blocks = re.findall(r"```console\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    shown = [part for block in blocks for part in re.split(r"^\$ ", block, flags=re.M) if part]
+    assert len(shown) > 3
+    for example in shown:
+        command, _, expected = example.partition("\n")
+        standard_input = ""
+        for part in command.split(" | "):
+            program, *arguments = shlex.split(part)
+            assert program == "nt"
+            answer = nt(*arguments, input=standard_input)
+            assert answer.returncode == 0, answer.stderr
+            standard_input = answer.stdout
+        pattern = re.escape(expected.strip()).replace("…", ".*")
+        assert re.fullmatch(pattern, answer.stdout.strip(), re.DOTALL), command
