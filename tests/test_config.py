@@ -23,7 +23,7 @@ from arithmetext.training.config import (
     settings,
 )
 from arithmetext.training.recipes import RECIPES, recipe
-from arithmetext.training.search import short
+from arithmetext.training.search import short_run
 from arithmetext.training.stream import micro_batches
 
 CONFIG = Config(
@@ -214,7 +214,7 @@ IMPOSSIBLE = {
     "training.lr=0": "training.lr must be positive",
     "training.lr=-1": "training.lr must be positive",
     "training.clip=0": "training.clip must be positive",
-    "training.weight_decay=-0.1": "training.weight_decay, training.warmup and seed are 0 or more",
+    "training.weight_decay=-0.1": "training.warmup and seed must be 0 or more",
     "seed=2^63": "seed must be below 2^63",
     "n=99": "a text of 2..99 is too short to be split: n must be at least 100",
 }
@@ -453,7 +453,7 @@ def test_recipes_are_written_as_the_types_say() -> None:
 
 @given(configs(), st.floats(1e-6, 1))
 def test_short_runs_differ_in_length_alone(config: Config, lr: float) -> None:
-    tried = short(config, lr).checked()
+    tried = short_run(config, lr).checked()
     assert tried.training.steps == max(1, config.training.steps // 20)
     assert tried.training.lr == lr
     assert tried.training.interval <= tried.training.steps

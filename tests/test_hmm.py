@@ -21,9 +21,11 @@ from arithmetext.models.hmm import HMM, MIN_PROBABILITY, HMMConfig, LogLikelihoo
 from arithmetext.models.language import Prompts
 from arithmetext.tokens import WordTokens, load
 from arithmetext.training.config import Config, changed, differences, settings
-from arithmetext.training.loop import Run, World, train
+from arithmetext.training.devices import World
+from arithmetext.training.loop import train
 from arithmetext.training.monitor import read
 from arithmetext.training.recipes import recipe
+from arithmetext.training.run import Run
 from arithmetext.training.stream import Share
 from conftest import Run as Command
 from conftest import tolerance

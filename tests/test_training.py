@@ -40,13 +40,16 @@ from arithmetext.files import sole_writer
 from arithmetext.models.hugging_face import load_pretrained
 from arithmetext.models.language import Prompts
 from arithmetext.tokens import load
-from arithmetext.training import checkpoints, loop
+from arithmetext.training import checkpoints
 from arithmetext.training.checkpoints import State
 from arithmetext.training.config import Config, changed
 from arithmetext.training.config import settings as settings_of
+from arithmetext.training.devices import World
 from arithmetext.training.loop import train
 from arithmetext.training.monitor import read
 from arithmetext.training.recipes import recipe
+from arithmetext.training.run import ATTENTION, make_model
+from arithmetext.training.run import Run as TrainingRun
 from arithmetext.training.search import search
 from arithmetext.training.stream import Batch, Share
 from conftest import Run, tolerance
@@ -159,7 +162,7 @@ def test_the_model_of_the_lowest_validation_loss_is_exported(tmp_path: Path) -> 
     best = min(losses, key=lambda step: losses[step])
     assert outcome.steps == best + 3 * config.training.interval == max(losses)
     assert outcome.validation_loss == losses[best]
-    run = loop.Run(config, loop.World(0, 1, torch.device("cpu")))
+    run = TrainingRun(config, World(0, 1, torch.device("cpu")))
     run.model = load_pretrained(tmp_path / "run" / "model")
     share = Share(config, load(tmp_path / "run" / "tokenizer.json"), 0, 1)
     assert run.validate(share.validation)["validation_loss"] == pytest.approx(losses[best])
@@ -202,10 +205,10 @@ def test_the_steps_use_what_the_warm_up_compiled(
 ) -> None:
     """As on a card, where it takes half a minute that the text is made in meanwhile."""
     counter = CompileCounter()
-    monkeypatch.setattr(loop.Run, "compiles", True)
+    monkeypatch.setattr(TrainingRun, "compiles", True)
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=counter))
     config = tiny(task)
-    run = loop.Run(config, loop.World(0, 1, torch.device("cpu")))
+    run = TrainingRun(config, World(0, 1, torch.device("cpu")))
     before = {name: p.clone() for name, p in run.model.named_parameters()}
     run.warm_up()
     assert counter.frame_count > 0
@@ -224,9 +227,9 @@ def test_gradients_are_clipped(optimizer: str) -> None:
     seen: dict[float, Tensor] = {}
     for clip in (1e-3, 1e3):
         config = tiny("ntp", f"training.optimizer={optimizer}", f"training.clip={clip}")
-        run = loop.Run(config, loop.World(0, 1, torch.device("cpu")))
+        run = TrainingRun(config, World(0, 1, torch.device("cpu")))
 
-        def look(*_: Any, run: loop.Run = run, clip: float = clip) -> None:
+        def look(*_: Any, run: TrainingRun = run, clip: float = clip) -> None:
             gradients = [p.grad.flatten() for p in run.model.parameters() if p.grad is not None]
             seen.setdefault(clip, torch.cat(gradients))
 
@@ -257,9 +260,9 @@ class NoHalves(TorchDispatchMode):
 @each_optimizer
 def test_nothing_is_computed_in_half_precision_on_a_cpu(optimizer: str) -> None:
     config = tiny("ntp", f"training.optimizer={optimizer}")
-    here = loop.World(0, 1, torch.device("cpu"))
+    here = World(0, 1, torch.device("cpu"))
     with NoHalves() as mode:
-        run = loop.Run(config, here)
+        run = TrainingRun(config, here)
         run.step(0, parts_of(config))
         run.validate([next(parts_of(config))])
         half = run.model.bfloat16()  # as transformers may have written it
@@ -277,7 +280,7 @@ def test_plain_matrices_are_the_last_resort_of_attention() -> None:
     others = {"ERROR", "OVERRIDEABLE", "MATH"}
     fused = {kernel for name, kernel in SDPBackend.__members__.items() if name not in others}
     assert len(fused) >= 3
-    *first, last = loop.ATTENTION
+    *first, last = ATTENTION
     assert set(first) == fused and len(first) == len(fused)
     assert last == SDPBackend.MATH
 
@@ -368,8 +371,10 @@ def test_the_model_of_a_finished_run_is_written_again(finished: Path, lost: str)
         assert contents(finished) == before
 
 
-def test_the_best_model_of_a_finished_run_is_written_again(tmp_path: Path) -> None:
-    """It is not the last one; if its checkpoint is lost, no other is written in its place."""
+def test_the_best_model_of_a_finished_run_is_written_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is not the last one; if its checkpoint is lost, the last one takes its place."""
     out = tmp_path / "run"
     config = tiny("ntp", "training.lr=1e-30", "training.patience=2")
     train(config, out)
@@ -381,9 +386,13 @@ def test_the_best_model_of_a_finished_run_is_written_again(tmp_path: Path) -> No
     assert contents(out) == before
     shutil.rmtree(out / "model")
     shutil.rmtree(out / "checkpoints" / "00000005")
-    with pytest.raises(InputError, match=r"00000005 is damaged .* its weights are lost"):
-        train(config, out, resume=True)
-    assert not (out / "model").exists()
+    train(config, out, resume=True)
+    said = capsys.readouterr().err
+    assert "00000005 is damaged" in said and "model/ gets the last weights instead" in said
+    ours = make_model(config)
+    checkpoints.load_weights(out / "checkpoints", 15, ours)
+    written = load_pretrained(out / "model").state_dict()
+    assert all(torch.equal(written[name], t) for name, t in ours.state_dict().items())
 
 
 # A folder that was tampered with

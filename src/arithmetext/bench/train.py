@@ -14,8 +14,8 @@ import torch
 
 from ..training.config import changed
 from ..training.devices import world
-from ..training.loop import Run
 from ..training.recipes import recipe
+from ..training.run import Run
 from ..training.stream import Share
 from .comparison import ROUNDS, Runs, compare
 from .hugging_face import gpt2_like

@@ -17,8 +17,8 @@ from ..evaluation.without_attention import least_loss
 from ..text.splits import unseen
 from ..training import run_cache
 from ..training.config import Config, changed
-from ..training.loop import make_model
 from ..training.recipes import recipe
+from ..training.run import make_model
 
 TEST_NEAR = 98 * 10**9  # in the paper's test range, within the text that it trains on
 TESTS_FAR = (10**13, 10**14, 10**15)  # the paper's tests far beyond that text

@@ -1,9 +1,8 @@
-"""What a run needs to go on: weights, optimizer, and where it stands.
+"""Checkpoints: weights, optimizer state and progress of a run, from which it can resume.
 
 A checkpoint is a folder named after its step. It is written under another name, and renamed when it
-is whole and on disk. A digest covers all of it, so a checkpoint that is truncated or altered later
-is noticed, and the one before it is used. The last two are kept, and the best one that either
-refers to.
+is complete and on disk. A digest covers all of it: if a checkpoint was truncated or altered, the
+one before it is used. The last two are kept, and the best one that either refers to.
 """
 
 import hashlib
@@ -23,9 +22,9 @@ from torch import Tensor, nn
 
 from ..errors import InputError
 from ..files import make_folder, sync
-from .optimizers import KEPT_BY
+from .optimizers import STATE_OF
 
-KEPT = 2
+KEPT = 2  # checkpoints, besides the best
 _DAMAGE = (OSError, SafetensorError, ValueError, RecursionError)
 _WEIGHTS, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
 _RENAMED = {".widen.": ".mlp_up.", ".narrow.": ".mlp_down."}  # parameters in older checkpoints
@@ -33,31 +32,31 @@ _RENAMED = {".widen.": ".mlp_up.", ".narrow.": ".mlp_down."}  # parameters in ol
 
 @dataclass
 class State:
-    """Where a run stands."""
+    """The progress of a run."""
 
     step: int = 0  # steps done
-    seconds: float = 0.0  # that they took
-    best: float | None = None  # lowest validation loss, and what came with it
+    seconds: float = 0.0  # time that they took
+    best: float | None = None  # lowest validation loss; the other `best_…` belong to it
     best_nats_per_word: float | None = None
     best_accuracy: float | None = None
     best_step: int = 0
-    intervals_since: int = 0  # validations since then
+    intervals_since: int = 0  # validations since the best
     finished: bool = False
 
 
 class Checkpoint(NamedTuple):
-    """A whole checkpoint, read from its folder."""
+    """A complete checkpoint, read from its folder."""
 
     path: Path
     state: State
-    weights: dict[str, Tensor]  # by the names of the model's parameters
+    weights: dict[str, Tensor]  # by name of the parameter
     optimizer: dict[str, Tensor]  # by parameter and quantity: "norm.bias/exp_avg"
 
 
 def save(
     folder: Path, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer], state: State
 ) -> None:
-    """Write a checkpoint into the folder of all of them, and remove what is no longer needed."""
+    """Write a checkpoint into the folder of checkpoints, and remove those no longer needed."""
     make_folder(folder)
     final = folder / f"{state.step:08}"
     draft = folder / f".{final.name}.part"
@@ -71,7 +70,7 @@ def save(
         (draft / _STATE).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
         for path in *draft.iterdir(), draft:
             sync(path)
-        if final.exists():  # damaged, or it would have been gone on from
+        if final.exists():  # damaged, or the run would have resumed from it
             shutil.rmtree(final)
         draft.rename(final)
         sync(folder)
@@ -87,7 +86,10 @@ def save(
 
 
 def _tidy(folder: Path, newest: int) -> None:
-    """Remove what is no longer needed: later ones are damaged, or they would have been used."""
+    """Remove checkpoints that are no longer needed.
+
+    Those after the newest are damaged, or the run would have resumed from them.
+    """
     whole = [step for step in steps(folder) if step <= newest]
     needed = set(whole[-KEPT:])
     for step in whole[-KEPT:]:
@@ -99,13 +101,13 @@ def _tidy(folder: Path, newest: int) -> None:
 
 
 def steps(folder: Path) -> list[int]:
-    """The steps there are checkpoints of."""
+    """The steps that have checkpoints."""
     names = [path.name for path in folder.glob("[0-9]*") if path.name.isdecimal()]
     return sorted(int(name) for name in names if name == f"{int(name):08}")
 
 
 def newest(folder: Path) -> Checkpoint | None:
-    """Read the latest checkpoint that is whole, if there is one."""
+    """Read the latest checkpoint that is complete, if there is one."""
     for step in reversed(steps(folder)):
         path = folder / f"{step:08}"
         try:
@@ -119,7 +121,7 @@ def newest(folder: Path) -> Checkpoint | None:
 def restore(
     found: Checkpoint | None, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]
 ) -> State:
-    """Go on from a checkpoint; without one, a new state."""
+    """Put a checkpoint into the model and optimizers; without one, return a new state."""
     if found is None:
         return State()
     _fill(model, found.weights, found.path)
@@ -128,9 +130,9 @@ def restore(
     shapes = {
         f"{name}/{quantity}": torch.Size() if quantity == "step" else p.shape
         for name, p in parameters.items()
-        for quantity in KEPT_BY[type(owner[p])]
+        for quantity in STATE_OF[type(owner[p])]
     }
-    # Before the first step an optimizer keeps nothing.
+    # Before the first step an optimizer has no state.
     _compare(found.optimizer, shapes if found.optimizer else {}, found.path)
     for key, tensor in found.optimizer.items():
         name, _, quantity = key.rpartition("/")
@@ -140,7 +142,7 @@ def restore(
 
 
 def load_weights(folder: Path, step: int, model: nn.Module) -> None:
-    """Load the weights of one checkpoint; refused unless it is whole."""
+    """Load the weights of one checkpoint; refused unless it is complete."""
     path = folder / f"{step:08}"
     try:
         _verified(path)
@@ -151,13 +153,13 @@ def load_weights(folder: Path, step: int, model: nn.Module) -> None:
 
 
 def _fill(model: nn.Module, weights: dict[str, Tensor], path: Path) -> None:
-    """Put weights into a model, if they are weights of such a model."""
+    """Put weights into a model; refused if they are those of another model."""
     _compare(weights, {name: tensor.shape for name, tensor in model.state_dict().items()}, path)
     model.load_state_dict(weights)
 
 
 def _compare(tensors: dict[str, Tensor], shapes: dict[str, torch.Size], path: Path) -> None:
-    """Refuse tensors that are not those of the configured model and optimizer."""
+    """Refuse tensors that do not fit the configured model and optimizer."""
     for name in sorted(tensors.keys() | shapes.keys()):
         there = list(tensors[name].shape) if name in tensors else "missing"
         right = list(shapes[name]) if name in shapes else "missing"
@@ -195,10 +197,10 @@ def _own(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _verified(path: Path) -> State:
-    """The state in a checkpoint that is whole; for one that is not, raise one of `_DAMAGE`."""
+    """The state in a complete checkpoint; raises one of `_DAMAGE` for any other."""
     state, digest = _read(path)
     if _digest(path, asdict(state)) != digest:
-        raise ValueError("its digest is not the one written with it")
+        raise ValueError("its digest is wrong")
     return state
 
 
@@ -212,7 +214,7 @@ def _read(path: Path) -> tuple[State, Any]:
         raise ValueError(f"{_STATE} does not hold the state of a run")
     for name, kind in types.items():
         if not _is(content[name], kind):
-            raise ValueError(f"its {name} cannot be what {_STATE} says")
+            raise ValueError(f"{_STATE} has a wrong {name}")
     state = State(**content)
     if state.step != int(path.name):
         raise ValueError(f"{_STATE} is of step {state.step}")
@@ -220,7 +222,7 @@ def _read(path: Path) -> tuple[State, Any]:
 
 
 def _is(value: Any, kind: Any) -> bool:
-    """Is this what a field of `State` holds?"""
+    """Whether a field of `State` can have this value."""
     if get_args(kind):
         return any(_is(value, one) for one in get_args(kind))
     return type(value) is kind and (kind is not int or 0 <= value < 1 << 63)

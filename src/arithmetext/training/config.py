@@ -1,7 +1,7 @@
-"""What a run is: everything that decides the weights it ends with.
+"""The configuration of a run: everything that decides its final weights.
 
-A configuration is made by a recipe, changed field by field with `changed`, and kept as
-`config.json`. A field that does not exist is an error, never ignored.
+A recipe makes a configuration, `changed` changes its fields, and the run saves it as `config.json`.
+A field that does not exist is an error, never ignored.
 """
 
 import json
@@ -32,13 +32,13 @@ REPLACED_SHARE = 0.15  # show another token, and the rest show the true token
 
 @dataclass(frozen=True, kw_only=True)
 class TokensConfig:
-    """Which tokens: `size` is D."""
+    """The tokenizer; `size` is D."""
 
     kind: Literal["bpe", "words"] = "bpe"
     size: int = 256
 
     def tokenizer(self, text: Splits, n: int) -> "Tokenizer":
-        """Train it on the training ranges (BPE) or count the words of 2..n (words)."""
+        """Train it on the training ranges (BPE), or take the commonest words of 2..n (words)."""
         from ..tokens import BPE, WordTokens
 
         if self.kind == "words":
@@ -48,27 +48,27 @@ class TokensConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """How to train. Batches are given in tokens, whatever the number of devices."""
+    """How to train. Batch sizes are in tokens and do not depend on the number of devices."""
 
     steps: int
-    batch: int  # tokens a step
-    device_batch: int = 1 << 16  # the most tokens a device takes at once; the rest accumulates
+    batch: int  # tokens per step
+    device_batch: int = 1 << 16  # most tokens in one pass of a device; gradients accumulate
     optimizer: Literal["adamw", "muon"] = "adamw"
     lr: float = 1e-3
-    warmup: int = 100  # steps of linear rise; a cosine to zero follows
+    warmup: int = 100  # steps of linear warm-up; a cosine to zero follows
     weight_decay: float = 0.1
-    clip: float = 1.0  # the most that the norm of the gradient may be
+    clip: float = 1.0  # largest norm of the gradient
     interval: int = 100  # steps between validations; the paper calls it an epoch
     validation: int = 1 << 18  # tokens, the same ones each time
-    patience: int = 6  # intervals without improvement that end the run
+    patience: int = 6  # intervals without improvement after which the run stops
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """One run."""
+    """The configuration of one run."""
 
     task: Literal["ntp", "mlm"]  # next-token prediction or masked language modelling
-    n: int = TRAINED_TO  # the text is that of 2..n
+    n: int = TRAINED_TO  # the text is the words of 2..n
     seed: int = 0
     tokens: TokensConfig = field(default_factory=TokensConfig)
     model: GPTConfig | HMMConfig = field(default_factory=GPTConfig)
@@ -80,11 +80,11 @@ class Config:
 
     @property
     def sequences(self) -> int:
-        """How many windows make a batch."""
+        """Number of windows in a batch."""
         return self.training.batch // self.model.context
 
     def checked(self) -> "Config":
-        """Refuse what cannot be trained."""
+        """This configuration; refused if it cannot be trained."""
         model = self.model
         at_least_one = {f"model.{name}": getattr(model, name) for name in model.sizes} | {
             "training.steps": self.training.steps,
@@ -105,17 +105,17 @@ class Config:
                     f"training.{name} must be a multiple of model.context ="
                     f" {self.model.context} tokens, not {tokens}"
                 )
-            if tokens >= 1 << 32:  # no machine has the memory
+            if tokens >= 1 << 32:  # more than any machine can hold
                 raise InputError(f"training.{name} must be below 2^32 tokens, not {tokens}")
         for name in "lr", "clip":
             if not getattr(self.training, name) > 0:
                 raise InputError(f"training.{name} must be positive")
         if self.training.weight_decay < 0 or self.training.warmup < 0 or self.seed < 0:
-            raise InputError("training.weight_decay, training.warmup and seed are 0 or more")
+            raise InputError("training.weight_decay, training.warmup and seed must be 0 or more")
         if self.seed >= 1 << 63:
             raise InputError("seed must be below 2^63")
         if self.n >= MAX:
-            raise InputError(f"n = {self.n} is beyond 2^63, the end of what the sieve can reach")
+            raise InputError(f"n = {self.n} is beyond 2^63, the limit of the sieve")
         splits(self.n)
         if self.task not in model.tasks or self.training.optimizer not in model.optimizers:
             raise InputError(
@@ -141,7 +141,7 @@ class Config:
 
 
 def changed(config: Config, settings: Sequence[str]) -> Config:
-    """Change fields, each written as `training.lr=1e-3`."""
+    """A copy with some fields changed, each given as `training.lr=1e-3`."""
     for setting in settings:
         name, sign, value = setting.partition("=")
         if not sign:
@@ -184,7 +184,7 @@ def _nearest(name: str, model: Model) -> str:
 
 
 def settings(model: Model = GPTConfig) -> list[str]:
-    """The names of all fields, as `--set` takes them, of a run with such a model."""
+    """The names of all fields, as `--set` takes them, of a run with this kind of model."""
     names = []
     for name, kind in _types(Config, model).items():
         names += [f"{name}.{f.name}" for f in fields(kind)] if is_dataclass(kind) else [name]
@@ -192,13 +192,13 @@ def settings(model: Model = GPTConfig) -> list[str]:
 
 
 def _types(kind: type, model: Model) -> dict[str, Any]:
-    """The types of the fields, where a run may have one of several models that of its own."""
+    """The types of the fields; `model` is the kind of model that the run has."""
     types = get_type_hints(kind)
     return types | {"model": model} if "model" in types else types
 
 
 def _model_of(values: Any) -> Model:
-    """The model that has most of the settings in a file; what else there is will be refused."""
+    """The kind of model with most of the settings in a file; any other setting is refused later."""
     given = values.get("model") if isinstance(values, dict) else None
     names = set(given) if isinstance(given, dict) else set()
     models: tuple[Model, ...] = get_args(get_type_hints(Config)["model"])
@@ -222,7 +222,7 @@ def _parse(kind: Any, value: str, name: str) -> Any:
 
 
 def _build(kind: type[T], values: Any, prefix: str, model: Model) -> T:
-    """Read a configuration back; whatever does not fit raises ValueError or TypeError."""
+    """A configuration from JSON; a value that does not fit raises ValueError or TypeError."""
     if not isinstance(values, dict):
         shown = _shown(values)
         raise InputError(f"{prefix.rstrip('.') or 'it'} is {shown}, not a group of settings")
@@ -241,7 +241,7 @@ def _build(kind: type[T], values: Any, prefix: str, model: Model) -> T:
 
 
 def _shown(value: Any) -> str:
-    """A value from a file, cut to a length that a line has room for."""
+    """A value from a file, cut to fit into one line."""
     text = repr(value)
     return text if len(text) <= 80 else text[:79] + "…"
 

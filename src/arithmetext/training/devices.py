@@ -1,4 +1,4 @@
-"""The processes of a run and the device each of them has."""
+"""The processes of a run, and the device of each."""
 
 import atexit
 import os
@@ -20,7 +20,7 @@ from ..memory import machine_memory
 
 T = TypeVar("T")
 
-# Dense bfloat16 operations a second, from the makers' data sheets.
+# Dense bfloat16 operations per second, from the makers' data sheets.
 PEAKS = {
     "H200": 989e12,
     "H100": 989e12,
@@ -38,7 +38,7 @@ PEAKS = {
 
 @dataclass(frozen=True)
 class World:
-    """This process among those that train together."""
+    """This process among the processes that train together."""
 
     rank: int
     size: int
@@ -53,7 +53,7 @@ class World:
         return self.device.type == "cuda" and torch.cuda.is_bf16_supported(False)
 
     def precision(self) -> AbstractContextManager[Any]:
-        """bfloat16 on cards that have it, float32 elsewhere."""
+        """bfloat16 on GPUs that support it, float32 elsewhere."""
         return torch.autocast("cuda", torch.bfloat16) if self.bf16 else nullcontext()
 
     @property
@@ -62,19 +62,19 @@ class World:
 
     @property
     def memory(self) -> float:
-        """Bytes of memory of the device; infinite where the system does not say."""
+        """Bytes of memory of the device; infinite if unknown."""
         if self.device.type == "cuda":
             return float(torch.cuda.get_device_properties(self.device).total_memory)
         return machine_memory()
 
     @property
     def peak(self) -> float | None:
-        """Operations a second that the device's maker promises, if it is a known one."""
+        """Peak bfloat16 operations per second of the device; None if unknown."""
         known = [rate for card, rate in PEAKS.items() if card in self.name.split("/")[0]]
         return max(known) if known and self.bf16 else None
 
     def sum(self, values: Tensor) -> Tensor:
-        """Added up over all processes."""
+        """The sum over all processes."""
         if self.size > 1:
             dist.all_reduce(values)
         return values
@@ -84,9 +84,9 @@ class World:
             dist.barrier()
 
     def from_first(self, make: Callable[[], T]) -> T:
-        """Call `make` in the first process alone; every process gets its result or its refusal.
+        """Call `make` in the first process only; every process gets its result or its exception.
 
-        Only the first process reads and writes the folder of a run, so the others need not see it.
+        So the other processes need not see the folder of the run.
         """
         if self.size == 1:
             return make()
@@ -94,7 +94,7 @@ class World:
         if self.first:
             try:
                 answer[0] = make()
-            except Exception as error:  # the others must not wait for what will not come
+            except Exception as error:  # or the others would wait for ever
                 answer[1] = error
         dist.broadcast_object_list(answer, 0)
         if answer[1] is not None:
@@ -104,7 +104,7 @@ class World:
 
     @contextmanager
     def sole_writers(self, folder: Path, *, wait: bool) -> Iterator[None]:
-        """The first process holds the folder's lock; if it is refused, all processes are."""
+        """The first process holds the lock of the folder; if it is refused, all processes are."""
         with ExitStack() as lock:
             self.from_first(lambda: lock.enter_context(sole_writer(folder, wait=wait)))
             yield
@@ -112,7 +112,7 @@ class World:
 
 @contextmanager
 def world() -> Iterator[World]:
-    """Alone, or one of the processes that torchrun has started."""
+    """This process alone, or as one of those that torchrun started."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     cards = torch.cuda.is_available()
     device = torch.device(f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if cards else "cpu")
@@ -122,14 +122,14 @@ def world() -> Iterator[World]:
     if size == 1:
         yield World(0, 1, device)
         return
-    if not dist.is_initialized():  # once: the processes of a search train several times
+    if not dist.is_initialized():  # a learning-rate search trains several times
         dist.init_process_group("nccl" if cards else "gloo")
         atexit.register(dist.destroy_process_group)
     yield World(dist.get_rank(), size, device)
 
 
 def environment(here: World) -> dict[str, Any]:
-    """What a run stood on: versions, commit, device."""
+    """The environment of a run: versions, commit, device."""
     return {
         "arithmetext": __version__,
         "commit": _commit(),
@@ -144,7 +144,7 @@ def environment(here: World) -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """Of the source, if it is a checkout."""
+    """The commit of the source; None if it is not a git checkout."""
     try:
         answer = subprocess.run(
             ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],

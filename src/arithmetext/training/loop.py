@@ -1,59 +1,54 @@
-"""Train a model, from its configuration to a folder that holds all about it.
+"""Train a model: a configuration in, a run folder out.
 
     config.json  environment.json  tokenizer.json  metrics.jsonl  checkpoints/  model/
 
-The same configuration gives the same weights, killed and resumed or not (on a CPU to the last bit).
-After every `interval` of steps, what the paper calls an epoch, the validation loss is taken and a
-checkpoint written; `model/` has the weights of the lowest, as `models.files` writes them.
+The same configuration gives the same weights, whether or not the run was killed and resumed (on a
+CPU to the last bit). Every `interval` steps, which the paper calls an epoch, the validation loss is
+computed and a checkpoint is written. `model/` gets the weights with the lowest validation loss, as
+`models.files` writes them.
 """
 
 import json
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.parallel import DistributedDataParallel
 
 from ..errors import InputError
 from ..files import write_whole
 from ..models import files
-from ..models.language import TrainableModel
 from ..tokens import Tokenizer, load
 from . import checkpoints
 from .checkpoints import State
 from .config import Config, TrainingConfig, differences
 from .devices import World, environment, world
 from .monitor import Monitor
-from .optimizers import learning_rate, make_optimizers
-from .stream import Batch, Share, micro_batches, predicted_count
-
-Moment = Any  # seconds, or an event of a card
+from .optimizers import learning_rate
+from .run import Run, StepResult, make_model
+from .stream import Share, micro_batches
 
 
 class Diverged(InputError):
-    """The loss is no longer a number."""
+    """The loss is infinite or not a number."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a finished run came to."""
+    """The result of a finished run."""
 
     steps: int
     seconds: float
     stopped_early: bool
-    validation_loss: float  # nats a token
+    validation_loss: float  # nats per token
     nats_per_word: float | None
-    accuracy: float  # share of tokens predicted right, the true ones before them given
+    accuracy: float  # share of tokens predicted right, given the true tokens before them
 
 
 def train(
@@ -64,10 +59,10 @@ def train(
     wait: bool = False,
     tensorboard: bool = False,
 ) -> Outcome:
-    """Train, or go on training, in this folder; without a configuration, go on with its run.
+    """Train in this folder, or resume its run; without a configuration, use the one in the folder.
 
-    One process writes to a folder at a time: another one is refused or, with `wait`, waits. If
-    several processes train together, the first of them reads and writes the folder.
+    One process writes to a folder at a time: another is refused or, with `wait`, waits. If several
+    processes train together, only the first reads and writes the folder.
     """
     with (
         world() as here,
@@ -82,7 +77,7 @@ def train(
         with _memory(config):
             run = Run(config, here)
             if reading.done():
-                reading.result()  # what is wrong with the text is said before the model compiles
+                reading.result()  # errors about the text come before the model compiles
             run.warm_up()
         share = reading.result()
         if known is None:
@@ -97,7 +92,7 @@ def train(
             with _memory(config):
                 _train(run, share, state, folder, tensorboard=tensorboard)
         else:
-            here.from_first(lambda: _export_again(run, share.tokenizer, state, folder))
+            here.from_first(lambda: _restore_model(run, share.tokenizer, state, folder))
         here.wait()
         assert state.best is not None and state.best_accuracy is not None
         return Outcome(
@@ -111,7 +106,7 @@ def train(
 
 
 def _known(config: Config | None, folder: Path, *, resume: bool) -> tuple[Config, Tokenizer | None]:
-    """The configuration to train, and the tokenizer of the run if the folder holds it already."""
+    """The configuration to train; and the tokenizer, if the folder holds a run already."""
     path = folder / "config.json"
     if config is not None:
         config.checked()
@@ -134,13 +129,13 @@ def _known(config: Config | None, folder: Path, *, resume: bool) -> tuple[Config
 
 
 def _share(config: Config, known: Tokenizer | None, here: World) -> Share:
-    """The windows that this process reads; a new run makes its tokenizer."""
+    """The windows that this process reads; a new run trains its tokenizer."""
     tokenizer = known or config.tokens.tokenizer(config.text, config.n)
     return Share(config, tokenizer, here.rank, here.size)
 
 
 def _check_state(state: State, config: Config, folder: Path) -> None:
-    """Refuse a state that no run with this configuration can be in."""
+    """Refuse a state that a run with this configuration cannot reach."""
     training = config.training
     if state.finished:
         early = state.step < training.steps and state.intervals_since >= training.patience
@@ -157,19 +152,19 @@ def _check_state(state: State, config: Config, folder: Path) -> None:
 
 
 def _check_memory(config: Config, here: World) -> None:
-    """Refuse a model that cannot fit into the device's memory, before it is made layer by layer."""
+    """Refuse a model that does not fit into the memory of the device, before building it."""
     # Bytes: weights, gradients and momenta in float32.
     needed = 12 * config.model.matrix_weights(config.tokens.size)
     if needed > here.memory:
         raise InputError(
             f"too little memory: the {here.memory / 1e9:.3g} GB of this device cannot hold the"
-            " weights, gradients and momenta of so large a model; make it smaller"
+            " weights, gradients and momenta of this model; make it smaller"
         )
 
 
 @contextmanager
 def _memory(config: Config) -> Iterator[None]:
-    """Say what to do where there is too little; on a CPU torch has no error of its own for it."""
+    """Turn errors for lack of memory into advice; on a CPU torch has no class for them."""
     try:
         yield
     except RuntimeError as error:
@@ -182,168 +177,11 @@ def _memory(config: Config) -> Iterator[None]:
 
 
 def _begin(run: "Run", folder: Path, tokenizer: Tokenizer) -> None:
-    """Write what stands before the first step."""
+    """Write the files that exist before the first step."""
     tokenizer.save(folder / "tokenizer.json")
     about = environment(run.here) | ({} if run.half else {"precision": "float32"})
     write_whole(folder / "environment.json", json.dumps(about, indent=1) + "\n")
     run.config.save(folder / "config.json")  # last: a folder with it is complete
-
-
-class Figures(NamedTuple):
-    """Of one step, over all processes."""
-
-    values: Tensor  # loss, words, norm of the gradient; on their way to the CPU
-    begun: Moment
-    ended: Moment  # by then the values are there
-    waited: float  # seconds, for text
-
-    def seconds(self) -> float:
-        """How long the step took; waits for its end."""
-        if isinstance(self.ended, float):
-            return self.ended - float(self.begun)
-        self.ended.synchronize()
-        return float(self.begun.elapsed_time(self.ended)) / 1000
-
-
-class Run:
-    """A model and its optimizers, on one of the devices that train it."""
-
-    def __init__(self, config: Config, here: World) -> None:
-        self.config, self.here = config, here
-        self.micro, self.accumulation = micro_batches(config, here.size)
-        self.causal = config.task == "ntp"
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(config.seed)
-            self.model = make_model(config).to(here.device)
-        self.half = here.bf16 and self.model.precision == "bfloat16"
-        if self.model.precision == "float32":
-            torch.set_float32_matmul_precision("highest")
-        self.optimizers = make_optimizers(self.model, config.training)
-        self.loss: Callable[..., Tensor] = Loss(self.model)
-        self.hold: Callable[[], AbstractContextManager[Any]] = nullcontext
-        if self.compiles:
-            self.loss = torch.compile(self.loss, dynamic=False)
-        if here.size > 1:
-            self.loss = together = DistributedDataParallel(self.loss)
-            self.hold = together.no_sync  # gradients are averaged after the last part alone
-
-    @property
-    def compiles(self) -> bool:
-        """On cards it is worth its half minute; a CPU may have no compiler."""
-        return self.here.device.type == "cuda" and self.model.compiles
-
-    def precision(self) -> AbstractContextManager[Any]:
-        return self.here.precision() if self.half else nullcontext()
-
-    def mfu(self, rate: float) -> float | None:
-        """The share of the operations promised in bfloat16 that this many tokens a second take."""
-        flops = self.model.flops_per_token(self.config.model.context)
-        if self.here.peak is None or flops is None:
-            return None
-        return rate * flops / (self.here.peak * self.here.size)
-
-    def warm_up(self) -> None:
-        """Compile, on a batch of nothing."""
-        if self.compiles:
-            length = self.config.model.context
-            targets = length if self.causal else predicted_count(length)
-
-            def zeros(count: int) -> Tensor:  # none of them shared: that would be compiled in
-                return torch.zeros((self.micro, count), dtype=torch.int64, device=self.here.device)
-
-            chosen = None if self.causal else zeros(targets)
-            self._gradients(Batch(zeros(length), zeros(targets), chosen, 0))
-            self.model.zero_grad()
-
-    def step(self, i: int, parts: Iterator[Batch]) -> Figures:
-        """One step of the optimizers; what comes back is not waited for."""
-        begun = self._moment()
-        loss = torch.zeros((), device=self.here.device)
-        words, waited = 0, 0.0
-        for a in range(self.accumulation):
-            asked = time.perf_counter()
-            part = next(parts)
-            waited += time.perf_counter() - asked
-            words += part.words
-            with nullcontext() if a == self.accumulation - 1 else self.hold():
-                loss += self._gradients(part.to(self.here.device))
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.config.training.clip)
-        rate = learning_rate(i, self.config.training)
-        for optimizer in self.optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = rate
-            optimizer.step()
-            optimizer.zero_grad()
-        sums = self.here.sum(torch.stack([loss / self.here.size, torch.full_like(loss, words)]))
-        values = torch.cat([sums, norm[None]]).to("cpu", non_blocking=True)
-        return Figures(values, begun, self._moment(), waited)
-
-    def _moment(self) -> Moment:
-        """Now; on a card, when it has done all that it was given."""
-        if self.here.device.type != "cuda":
-            return time.perf_counter()
-        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-        return torch.cuda.current_stream().record_event(event)
-
-    def _gradients(self, part: Batch) -> Tensor:
-        """Add to the gradients those of one part of the batch; its share of the loss."""
-        with fast_attention(self.here):
-            with self.precision():
-                loss = self.loss(*part[:3]) / self.accumulation
-            torch.autograd.backward(loss)
-        return loss.detach()
-
-    @torch.no_grad()
-    def validate(self, batches: list[Batch]) -> dict[str, Any]:
-        """Loss in nats a token and a word, and the share of tokens predicted right."""
-        sums = torch.zeros(4, dtype=torch.float64, device=self.here.device)
-        for batch in batches:
-            inputs, targets, chosen, words = batch.to(self.here.device)
-            with self.precision(), fast_attention(self.here):
-                logits = self.model.training_logits(inputs, chosen).float().flatten(0, 1)
-            nats = F.cross_entropy(logits, targets.flatten(), reduction="sum")
-            hits = (logits.argmax(-1) == targets.flatten()).sum()
-            sums += torch.stack([nats, hits, *sums.new_tensor([targets.numel(), words])])
-        nats, hits, tokens, words = self.here.sum(sums).tolist()
-        return {
-            "validation_loss": nats / tokens,
-            "validation_nats_per_word": nats / words if self.causal else None,
-            "validation_accuracy": hits / tokens,
-        }
-
-
-def make_model(config: Config) -> TrainableModel:
-    """A new model, its weights drawn from torch's random numbers."""
-    return config.model.build(config.tokens.size, config.task)
-
-
-class Loss(nn.Module):
-    """The loss of a model as a module of its own, which DistributedDataParallel asks for."""
-
-    def __init__(self, model: TrainableModel) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, inputs: Tensor, targets: Tensor, chosen: Tensor | None) -> Tensor:
-        return self.model.loss(inputs, targets, chosen)
-
-
-# The attention kernels in the order they are tried. cuDNN's is the fastest on Hopper cards; it and
-# flash attention need half precision and a recent card, the memory-efficient one does not. Plain
-# matrices come last: they take memory for every pair of positions.
-ATTENTION = [
-    SDPBackend.CUDNN_ATTENTION,
-    SDPBackend.FLASH_ATTENTION,
-    SDPBackend.EFFICIENT_ATTENTION,
-    SDPBackend.MATH,
-]
-
-
-def fast_attention(here: World) -> AbstractContextManager[Any]:
-    """On a card, use the fastest attention kernel that it has."""
-    if here.device.type != "cuda":
-        return nullcontext()
-    return sdpa_kernel(ATTENTION, set_priority=True)
 
 
 def _title(config: Config) -> str:
@@ -351,7 +189,7 @@ def _title(config: Config) -> str:
 
 
 def _train(run: Run, share: Share, state: State, folder: Path, *, tensorboard: bool) -> None:
-    """Train to the end; `state` moves along."""
+    """Train to the end; updates `state`."""
     training, here = run.config.training, run.here
     monitor = None
     if here.first:
@@ -361,10 +199,10 @@ def _train(run: Run, share: Share, state: State, folder: Path, *, tensorboard: b
     parts = share.parts(state.step)
     began = time.perf_counter() - state.seconds
 
-    def note(step: int, figures: Figures) -> None:
-        """Wait for a step and record it."""
-        rate = training.batch / figures.seconds()
-        loss, words, norm = figures.values.tolist()
+    def record(step: int, result: StepResult) -> None:
+        """Wait for a step to end and write its metrics."""
+        rate = training.batch / result.seconds()
+        loss, words, norm = result.values.tolist()
         if not math.isfinite(loss):
             raise Diverged(
                 f"the loss is {loss} at step {step}: lower training.lr (now {training.lr:g})"
@@ -381,26 +219,26 @@ def _train(run: Run, share: Share, state: State, folder: Path, *, tensorboard: b
                     "gradient_norm": norm,
                     "tokens_per_second": round(rate),
                     "mfu": run.mfu(rate),
-                    "waited": round(figures.waited, 4),
+                    "waited": round(result.waited, 4),
                 }
             )
 
     try:
-        done: list[tuple[int, Figures]] = []
+        pending: list[tuple[int, StepResult]] = []
         while not state.finished:
-            figures = run.step(state.step, parts)
+            result = run.step(state.step, parts)
             state.step += 1
-            done.append((state.step, figures))
+            pending.append((state.step, result))
             due = state.step % training.interval == 0 or state.step == training.steps
-            # One step behind, so that a card has work while its last step is read.
-            while len(done) > (0 if due or here.device.type == "cpu" else 1):
-                note(*done.pop(0))
+            # A GPU is read one step late, so that it always has work.
+            while len(pending) > (0 if due or here.device.type == "cpu" else 1):
+                record(*pending.pop(0))
             if due:
-                verdict = run.validate(share.validation)
-                _judge(state, verdict, training)
+                validation = run.validate(share.validation)
+                _update(state, validation, training)
                 state.seconds = time.perf_counter() - began
                 if monitor is not None:
-                    monitor.record({"step": state.step} | verdict)
+                    monitor.record({"step": state.step} | validation)
                     if state.finished:  # before the checkpoint that says so
                         _export(run, share.tokenizer, state, folder)
                     checkpoints.save(folder / "checkpoints", run.model, run.optimizers, state)
@@ -411,39 +249,33 @@ def _train(run: Run, share: Share, state: State, folder: Path, *, tensorboard: b
             monitor.close()
 
 
-def _judge(state: State, verdict: dict[str, Any], training: TrainingConfig) -> None:
-    """Is this the best so far, and is it time to stop?"""
+def _update(state: State, validation: dict[str, Any], training: TrainingConfig) -> None:
+    """Note the best validation so far, and whether the run is finished."""
     state.intervals_since += 1
-    if state.best is None or verdict["validation_loss"] < state.best:
+    if state.best is None or validation["validation_loss"] < state.best:
         state.best_step, state.intervals_since = state.step, 0
-        state.best = verdict["validation_loss"]
-        state.best_nats_per_word = verdict["validation_nats_per_word"]
-        state.best_accuracy = verdict["validation_accuracy"]
+        state.best = validation["validation_loss"]
+        state.best_nats_per_word = validation["validation_nats_per_word"]
+        state.best_accuracy = validation["validation_accuracy"]
     state.finished = state.step == training.steps or state.intervals_since >= training.patience
 
 
-def _best_model(run: Run, state: State, folder: Path) -> TrainableModel:
-    """The model with the lowest validation loss; refused if its checkpoint is lost."""
-    if state.best_step == state.step:
-        return run.model
-    model = make_model(run.config)
-    checkpoints.load_weights(folder / "checkpoints", state.best_step, model)
-    return model
-
-
 def _export(run: Run, tokenizer: Tokenizer, state: State, folder: Path) -> None:
-    """Write the model at the end of a run."""
-    try:
-        model = _best_model(run, state, folder)
-    except InputError as error:
-        print(f"nt: {error}; model/ gets the last weights instead", file=sys.stderr)
-        model = run.model
+    """Write the model with the lowest validation loss, or the last one if that is lost."""
+    model = run.model
+    if state.best_step != state.step:
+        best = make_model(run.config)
+        try:
+            checkpoints.load_weights(folder / "checkpoints", state.best_step, best)
+            model = best
+        except InputError as error:
+            print(f"nt: {error}; model/ gets the last weights instead", file=sys.stderr)
     files.save(model, tokenizer, folder / "model")
 
 
-def _export_again(run: Run, tokenizer: Tokenizer, state: State, folder: Path) -> None:
-    """Write the model of a finished run, unless it is there and can be read."""
+def _restore_model(run: Run, tokenizer: Tokenizer, state: State, folder: Path) -> None:
+    """Write the model of a finished run again, unless it can be read."""
     try:
         files.load(folder / "model")
     except InputError:
-        files.save(_best_model(run, state, folder), tokenizer, folder / "model")
+        _export(run, tokenizer, state, folder)

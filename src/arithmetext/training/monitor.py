@@ -1,4 +1,4 @@
-"""What is seen of a run while it trains: `metrics.jsonl`, a live line, TensorBoard if asked for."""
+"""Show and record a run while it trains: `metrics.jsonl`, a live line, optionally TensorBoard."""
 
 import json
 from importlib import import_module
@@ -13,10 +13,10 @@ from ..files import write_whole
 
 
 class Monitor:
-    """Rows of figures, each with its step."""
+    """Writes and shows rows of metrics, each with its step."""
 
     def __init__(self, folder: Path, title: str, *, step: int, steps: int, board: bool) -> None:
-        """Rows of steps after `step`, from a run that was killed there, are dropped."""
+        """Drop rows after `step`, which a killed run may have left."""
         self.path = folder / "metrics.jsonl"
         kept = [row for row in read(self.path) if row["step"] <= step]
         write_whole(self.path, "".join(json.dumps(row) + "\n" for row in kept))
@@ -38,7 +38,7 @@ class Monitor:
         self.progress.start()
 
     def record(self, row: dict[str, Any]) -> None:
-        """Keep a row and show it."""
+        """Write a row and show it."""
         try:
             self.file.write(json.dumps(row) + "\n")
             self.file.flush()
@@ -51,7 +51,7 @@ class Monitor:
         if "validation_loss" in row:
             self.validation = f" · validation {row['validation_loss']:.4f}"
         else:
-            line = line_of(row) + self.validation
+            line = format_row(row) + self.validation
             self.progress.update(self.task, completed=row["step"], line=line)
 
     def close(self) -> None:
@@ -61,8 +61,8 @@ class Monitor:
             self.board.close()
 
 
-def line_of(row: dict[str, Any]) -> str:
-    """A row of figures for people."""
+def format_row(row: dict[str, Any]) -> str:
+    """A row of metrics as a line for people."""
     parts = [f"{row['loss']:.4f} nats/token"]
     if row["nats_per_word"] is not None:
         parts.append(f"{row['nats_per_word']:.4f} nats/word")
@@ -73,7 +73,7 @@ def line_of(row: dict[str, Any]) -> str:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The rows of a `metrics.jsonl`, up to one that is damaged; a kill may cut the last short."""
+    """The rows of a `metrics.jsonl` up to the first damaged one; a kill may cut the last short."""
     rows: list[dict[str, Any]] = []
     text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
     for line in text.splitlines():

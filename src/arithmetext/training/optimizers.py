@@ -1,10 +1,10 @@
-"""AdamW and Muon under one learning rate, and its schedule.
+"""AdamW and Muon with one learning rate, and its schedule.
 
-Muon replaces the momentum of a matrix by the orthogonal matrix nearest to it, so that no direction
-is left behind. Five steps of a Newton–Schulz iteration do it, matrix products alone; matrices of
-one shape go through them together. The update is scaled to the size that AdamW's has (root mean
-square 0.2 times the rate), so one learning rate serves both: Muon takes the matrices inside the
-blocks, AdamW the embeddings, the biases and the norms.
+Muon replaces the momentum of a matrix by the nearest orthogonal matrix, so that all directions get
+updates of the same size. Five steps of a Newton–Schulz iteration compute it with matrix products
+alone, for all matrices of one shape together. The update is scaled to the size of AdamW's (root
+mean square 0.2 times the learning rate), so both share one learning rate. Muon trains the matrices
+inside the blocks; AdamW trains the embeddings, biases and norms.
 """
 
 import math
@@ -17,13 +17,13 @@ from torch import Tensor, nn
 
 from .config import TrainingConfig
 
-# The quintic of Jordan et al. (2024): fast from small singular values, near enough to one.
+# The quintic of Jordan et al. (2024): it raises small singular values fast and ends near one.
 QUINTIC = (3.4445, -4.7750, 2.0315)
-RMS = 0.2  # of AdamW's updates, as it is found in practice
+RMS = 0.2  # root mean square of AdamW's updates in practice, at learning rate 1
 
 
 def make_optimizers(model: nn.Module, config: TrainingConfig) -> list[torch.optim.Optimizer]:
-    """Matrices decay, vectors do not."""
+    """AdamW, or Muon and AdamW; weight decay applies to matrices only."""
     matrices: list[tuple[str, Tensor]] = []
     embeddings: list[tuple[str, Tensor]] = []
     vectors: list[tuple[str, Tensor]] = []
@@ -40,13 +40,13 @@ def make_optimizers(model: nn.Module, config: TrainingConfig) -> list[torch.opti
     adamw = torch.optim.AdamW(groups, lr=config.lr, betas=(0.9, 0.95), fused=fused)
     if not muon:
         return [adamw]
-    # Queries, keys and values are three matrices that are kept as one.
+    # Queries, keys and values are three matrices stored as one.
     parts = [(p, 3 if name.endswith("qkv.weight") else 1) for name, p in matrices]
     return [Muon(parts, lr=config.lr, weight_decay=config.weight_decay), adamw]
 
 
 class Muon(torch.optim.Optimizer):
-    """`parameters`: matrices, and of how many matrices one above the other each is made."""
+    """`parameters`: matrices, each with the number of matrices that are stacked in it."""
 
     def __init__(
         self, parameters: Iterable[tuple[Tensor, int]], *, lr: float, weight_decay: float
@@ -76,20 +76,20 @@ class Muon(torch.optim.Optimizer):
                 alike[part.shape].append((part, change))
         for shape, pairs in alike.items():
             matrices, updates = zip(*pairs, strict=True)
-            turned = orthogonal(torch.stack(updates)).to(matrices[0].dtype)
+            directions = orthogonal(torch.stack(updates)).to(matrices[0].dtype)
             rate = group["lr"] * RMS * math.sqrt(max(shape))
-            torch._foreach_add_(list(matrices), list(turned), alpha=-rate)
+            torch._foreach_add_(list(matrices), list(directions), alpha=-rate)
 
 
-# What an optimizer keeps for each parameter from the first step on.
-KEPT_BY: dict[type[torch.optim.Optimizer], tuple[str, ...]] = {
+# The state that an optimizer has for each parameter after its first step.
+STATE_OF: dict[type[torch.optim.Optimizer], tuple[str, ...]] = {
     torch.optim.AdamW: ("step", "exp_avg", "exp_avg_sq"),
     Muon: ("momentum",),
 }
 
 
 def orthogonal(matrices: Tensor) -> Tensor:
-    """The orthogonal matrix near each of [count, rows, columns]; in bfloat16 on cards."""
+    """The orthogonal matrix near each matrix, [count, rows, columns]; in bfloat16 on a GPU."""
     x = matrices.bfloat16() if matrices.is_cuda else matrices
     wide = x.shape[-2] <= x.shape[-1]
     x = x if wide else x.mT
@@ -102,7 +102,7 @@ def orthogonal(matrices: Tensor) -> Tensor:
 
 
 def learning_rate(step: int, config: TrainingConfig) -> float:
-    """Linear warm-up, then a cosine that would reach zero after the last step."""
+    """Linear warm-up, then a cosine that reaches zero after the last step."""
     warmup = min(config.warmup, config.steps)
     if step < warmup:
         return config.lr * (step + 1) / warmup

@@ -1,4 +1,4 @@
-"""Recipes: functions that return a configuration, by name."""
+"""Recipes: named functions that return a configuration."""
 
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
@@ -16,15 +16,15 @@ Conditioned = Literal["token", "sequence"]
 SIZES = (64, 256, 1024)  # D in the paper
 RHOS = (0.25, 0.5, 1.0, 2.0)  # ρ in the paper
 
-# Words a token holds at 1e10: with them one pass over the 7.5e10 words of the training ranges.
-_WORDS_A_TOKEN = {64: 1.22, 256: 1.71, 1024: 2.18}
+# Words per token at 1e10, for one pass over the 7.5e10 words of the training ranges.
+_WORDS_PER_TOKEN = {64: 1.22, 256: 1.71, 1024: 2.18}
 
 
 def paper(task: Task, size: int, rho: float) -> Config:
-    """The paper's model and tokens; one pass over its training text, in which no window repeats.
+    """The paper's model and tokens, trained on as many tokens as its training text has.
 
-    The paper trains for at most 15,000 epochs and does not say how long one is; a validation
-    interval stands for it here.
+    The paper trains for at most 15,000 epochs and does not say how long one is; here an epoch is a
+    validation interval.
     """
     batch = 1 << 19
     return Config(
@@ -32,7 +32,7 @@ def paper(task: Task, size: int, rho: float) -> Config:
         tokens=TokensConfig(kind="bpe", size=size),
         model=GPTConfig(layers=round(12 * rho), heads=round(12 * rho), context=1024),
         training=TrainingConfig(
-            steps=round(7.5e7 / _WORDS_A_TOKEN[size] / batch) * 1000,
+            steps=round(7.5e7 / _WORDS_PER_TOKEN[size] / batch) * 1000,
             batch=batch,
             device_batch=batch // 8 if rho <= 1 else batch // 16,
             lr=1e-3 if rho <= 1 else 6e-4,
@@ -44,7 +44,7 @@ def paper(task: Task, size: int, rho: float) -> Config:
 
 
 def laptop(task: Task) -> Config:
-    """Two minutes on two CPU cores: one token a word, rotary positions, Muon."""
+    """Two minutes on two CPU cores: one token per word, rotary positions, Muon."""
     return Config(
         task=task,
         tokens=TokensConfig(kind="words", size=256),
@@ -63,7 +63,7 @@ def laptop(task: Task) -> Config:
 
 
 def hmm(conditioned: Conditioned, size: int) -> Config:
-    """The paper's baseline, with two states a token, until it gets no better."""
+    """The paper's baseline, with two states per token, trained until it stops improving."""
     batch = 1 << 18
     sequence = conditioned == "sequence"
     return Config(

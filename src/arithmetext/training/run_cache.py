@@ -1,7 +1,7 @@
-"""Runs that studies share, kept in the user's cache: trained once for each configuration and code.
+"""Runs in the user's cache, which studies share: trained once per configuration and code.
 
-A run's folder is named by digests of both, so changed code trains anew. The code is that of every
-module of the package that `training.loop` imports.
+The folder of a run is named by digests of both, so a change of code means a new run. The code is
+every module of the package that `training.loop` imports.
 """
 
 import hashlib
@@ -25,22 +25,22 @@ from . import monitor
 from .config import Config
 from .loop import train
 
-RUNS = 2  # of a configuration in the cache; another checkout of the project may use the older one
+RUNS = 2  # kept per configuration; another checkout of the project may use the older one
 
 _RECORD = "record.json"
 _asked: set[str] = set()  # the runs that were asked for
-_again: list[str] = []  # why runs were trained again
+_reasons: list[str] = []  # why runs were trained again
 
 
 def trained(config: Config) -> Path:
-    """The folder of a finished run with this configuration; one that was killed goes on."""
+    """The folder of a finished run with this configuration; trains or resumes it if necessary."""
     folder = _folder(config)
-    # It is written with the best weights; only the last checkpoint follows.
+    # A run writes this file at its end; only the last checkpoint follows.
     fresh = not (folder / "model" / "config.json").exists()
     if fresh:
         for known in filter(None, (_read(older / _RECORD) for older in _older(folder)[:1])):
             files = sources.changed(known["sources"], _sources())
-            _again.append(f"trained again: {sources.listed(files)} changed")
+            _reasons.append(f"trained again: {sources.listed(files)} changed")
         train(config, folder, resume=True, wait=True)
         others = [run for run in _older(folder) if (run / "model").exists()]
         for run in others[RUNS - 1 :]:
@@ -53,16 +53,17 @@ def trained(config: Config) -> Path:
 
 
 def why_again() -> list[str]:
-    """Why runs were trained again, for all since the last call."""
-    said = list(dict.fromkeys(_again))
-    _again.clear()
-    return said
+    """Why runs were trained again since the last call."""
+    reasons = list(dict.fromkeys(_reasons))
+    _reasons.clear()
+    return reasons
 
 
 def record(config: Config) -> dict[str, Any]:
-    """A run's record: all but the weights, which are too large to copy.
+    """The record of a run: everything but the weights, which are too large to copy.
 
-    Its `config` and `environment`, how long it took, `training` losses by step, and `validation`.
+    It has the `config` and `environment`, the length in `tokens` and `seconds`, the `training`
+    losses by step, and the `validation` rows.
     """
     path = _folder(config) / _RECORD
     known = _read(path)
@@ -74,7 +75,7 @@ def record(config: Config) -> dict[str, Any]:
 
 
 def put_records(folder: Path) -> None:
-    """Put the records of all runs that were asked for into a folder, in place of older ones."""
+    """Write the records of all runs that were used to a folder, in place of older ones."""
     for key in sorted(_asked):
         known = _read(_runs() / key / _RECORD)
         if known is not None:
@@ -96,7 +97,7 @@ def take_records(folder: Path) -> None:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """A record; None where there is none that can be read."""
+    """A record; None if there is no readable one."""
     try:
         known = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -126,7 +127,7 @@ def _digest(value: Any) -> str:
 
 
 def _older(path: Path) -> list[Path]:
-    """What lies beside a run or a record for the same configuration, the last used first."""
+    """Other runs or records of the same configuration, the last used first."""
     used = {}
     for other in set(path.parent.glob(f"{path.name.partition('-')[0]}-*")) - {path}:
         with suppress(OSError):  # another process may just have removed it
@@ -162,7 +163,7 @@ def _write_record(folder: Path) -> None:
 
 
 def thinned(values: Sequence[float], points: int = 250) -> list[tuple[float, float]]:
-    """A curve over steps 1, 2, … for a logarithmic axis: steps, and means over stretches there.
+    """Values at steps 1, 2, … averaged for a logarithmic axis: pairs of step and mean.
 
     >>> thinned([5.0, 4.0, 3.0, 2.0], points=2)
     [(1.0, 5.0), (2.8..., 3.0)]

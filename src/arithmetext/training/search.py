@@ -1,7 +1,7 @@
-"""The learning rate, found as the paper finds it: by short runs, the lowest validation loss wins.
+"""Search the learning rate as the paper does: short runs, and the lowest validation loss wins.
 
-Each candidate trains for a twentieth of the steps (750 of the paper's 15,000 epochs), in a folder
-of its own that is a run like any other; so a search that was killed goes on where it was.
+Each candidate trains for a twentieth of the steps (750 of the paper's 15,000 epochs). Its folder is
+an ordinary run folder, so a killed search can be resumed.
 """
 
 from collections.abc import Sequence
@@ -14,12 +14,12 @@ from .config import Config
 from .devices import world
 from .loop import Diverged, train
 
-SHARE = 20
+SHORTER = 20  # a short run has the steps of the run divided by this
 
 
-def short(config: Config, lr: float) -> Config:
+def short_run(config: Config, lr: float) -> Config:
     """The short run that tries a learning rate."""
-    steps = max(1, config.training.steps // SHARE)
+    steps = max(1, config.training.steps // SHORTER)
     training = replace(
         config.training,
         lr=lr,
@@ -33,13 +33,13 @@ def short(config: Config, lr: float) -> Config:
 def search(
     config: Config, folder: Path, candidates: Sequence[float], *, resume: bool, wait: bool = False
 ) -> tuple[Config, dict[float, float]]:
-    """The configuration with the best of the learning rates, and the loss that each came to."""
+    """The configuration with the best learning rate, and the validation loss of each rate."""
     with world() as here, here.sole_writers(folder, wait=wait):
         here.from_first(lambda: _check(folder, resume=resume))
         losses = {}
         for lr in candidates:
             try:
-                outcome = train(short(config, lr), folder / "search" / str(lr), resume=resume)
+                outcome = train(short_run(config, lr), folder / "search" / str(lr), resume=resume)
                 losses[lr] = outcome.validation_loss
             except Diverged:
                 losses[lr] = inf
