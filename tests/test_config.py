@@ -214,7 +214,9 @@ IMPOSSIBLE = {
     "training.lr=0": "training.lr must be positive",
     "training.lr=-1": "training.lr must be positive",
     "training.clip=0": "training.clip must be positive",
-    "training.weight_decay=-0.1": "training.warmup and seed must be 0 or more",
+    "training.weight_decay=-0.1": (
+        "training.weight_decay, training.warmup and seed must be 0 or more"
+    ),
     "seed=2^63": "seed must be below 2^63",
     "n=99": "a text of 2..99 is too short to be split: n must be at least 100",
 }
