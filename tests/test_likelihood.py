@@ -15,6 +15,7 @@ from torch import Tensor
 
 from arithmetext.errors import InputError
 from arithmetext.evaluation import likelihood as module
+from arithmetext.evaluation.codec import to_json
 from arithmetext.evaluation.estimates import Estimate, share
 from arithmetext.evaluation.likelihood import (
     CONTROLS,
@@ -274,24 +275,24 @@ def test_who_knows_nothing_tells_nothing_apart(tokenizer: Tokenizer) -> None:
     )
     assert [(f.length, f.control) for f in found] == [(n, c) for n in (2, 9) for c in CONTROLS]
     for each in found:
-        figures = each.figures()
-        assert figures["auc"].value == figures["paired"].value == 0.5
-        for key in ("true", "other"):
-            assert figures[key].value == pytest.approx(-math.log(tokenizer.size))
-        json.dumps(figures)
+        summary = each.summary()
+        assert summary.auc.value == summary.paired.value == 0.5
+        for level in (summary.true, summary.other):
+            assert level.value == pytest.approx(-math.log(tokenizer.size))
+        json.dumps(to_json(summary))
 
 
 def test_who_knows_pairs_tells_more_in_longer_sequences(tokenizer: Tokenizer) -> None:
     found = separation(
         bigrams(tokenizer), tokenizer, TEXT.test, TEXT.train, number=150, lengths=[4, 64], seed=0
     )
-    figures = {(f.length, f.control): f.figures() for f in found}
+    summaries = {(f.length, f.control): f.summary() for f in found}
     for control in CONTROLS[:3]:
-        short, long = (figures[length, control] for length in (4, 64))
-        assert long["auc"].low > 0.55
-        assert long["auc"].value > short["auc"].value
-        assert long["true"].low > long["other"].high
-        assert long["paired"].low > 0.6
+        short, long = (summaries[length, control] for length in (4, 64))
+        assert long.auc.low > 0.55
+        assert long.auc.value > short.auc.value
+        assert long.true.low > long.other.high
+        assert long.paired.low > 0.6
 
 
 class Recited(StandIn):
@@ -329,10 +330,10 @@ def test_who_knows_the_text_finds_every_alteration(tokenizer: Tokenizer) -> None
         model, tokenizer, TEXT.test, TEXT.train, number=12, lengths=[at.length], seed=0
     )
     for each in found:
-        figures = each.figures()
-        assert figures["paired"].value > 0.9
-        assert figures["auc"].value > 0.7
-        assert figures["true"].value > figures["other"].value
+        summary = each.summary()
+        assert summary.paired.value > 0.9
+        assert summary.auc.value > 0.7
+        assert summary.true.value > summary.other.value
 
 
 def test_what_cannot_be_has_no_mean() -> None:
@@ -343,9 +344,9 @@ def test_what_cannot_be_has_no_mean() -> None:
         Table(logs), tokenizer, TEXT.test, TEXT.train, number=30, lengths=[60], seed=0
     )
     for each in found:
-        figures = each.figures()
-        assert figures["true"] == figures["other"] == (None, None, None)
-        assert 0 < figures["auc"].low < figures["auc"].high < 1
+        summary = each.summary()
+        assert summary.true == summary.other == (None, None, None)
+        assert 0 < summary.auc.low < summary.auc.high < 1
 
 
 @pytest.mark.parametrize("name", ["hmm", "gpt"])

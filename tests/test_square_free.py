@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from arithmetext.errors import InputError
+from arithmetext.evaluation.codec import to_json
 from arithmetext.evaluation.square_free import (
     KINDS,
     RUNS,
@@ -117,10 +118,10 @@ def test_runs_are_scored(tokenizer: Tokenizer) -> None:
             pairs = pairwise(ids)
             expected = np.mean([float(model.logs[a, b]) for a, b in pairs])
             assert values[k] == pytest.approx(expected)
-    figures = found.figures()
-    json.dumps(figures)
-    assert [each["run"] for each in figures["runs"]] == list(RUNS)
-    assert figures["runs"][1]["mean"].value == pytest.approx(found.runs[3].mean())
+    summary = found.summary()
+    json.dumps(to_json(summary))
+    assert [each.run for each in summary.runs] == list(RUNS)
+    assert summary.runs[1].mean.value == pytest.approx(found.runs[3].mean())
 
 
 def test_runs_are_refused_that_have_nothing_to_score() -> None:
@@ -335,10 +336,10 @@ def test_who_knows_the_period_pays_the_same_for_what_is_misplaced() -> None:
     found = impossible(
         Fours(tokenizer), tokenizer, TEXT.test, TEXT.train, number=60, length=40, seed=0
     )
-    figures = found.figures()
-    assert figures["auc"]["here"].low > 0.9
-    assert figures["auc"]["elsewhere"].low < 0.5 < figures["auc"]["elsewhere"].high
-    assert figures["nats"]["impossible"].low > figures["nats"]["here"].high + 3
+    summary = found.summary()
+    assert summary.auc["here"].low > 0.9
+    assert summary.auc["elsewhere"].low < 0.5 < summary.auc["elsewhere"].high
+    assert summary.nats["impossible"].low > summary.nats["here"].high + 3
     difference = found.nats["impossible"] - found.nats["elsewhere"]
     assert abs(difference.mean()) < 0.5
 
@@ -347,28 +348,28 @@ def test_who_knows_the_period_misses_it_in_runs() -> None:
     """Runs of three have it: in the paper's test it looks as if four were known to be too many."""
     tokenizer = WordTokens.commonest(250, x=10**8)
     found = runs(Fours(tokenizer), tokenizer, TEXT.test, TEXT.train, number=25, length=40, seed=0)
-    areas = {each["run"]: each["auc"].value for each in found.figures()["runs"]}
+    areas = {each.run: each.auc.value for each in found.summary().runs}
     assert min(areas[run] for run in RUNS if run != 3) > 0.9 > areas[3]
 
 
-def test_figures() -> None:
+def test_summary_of_stretches() -> None:
     nats = {
         "true": np.array([1.0, 1.0]),
         "here": np.array([2.0, 3.0]),
         "elsewhere": np.array([4.0, math.inf]),
         "impossible": np.array([4.0, 5.0]),
     }
-    figures = Stretches(7, nats).figures()
-    assert (figures["asked"], figures["left"]) == (7, 2)
-    assert [figures["nats"][kind].value for kind in KINDS] == [1, 2.5, None, 4.5]
-    assert figures["auc"]["here"].value == figures["paired"]["here"].value == 1
-    assert figures["auc"]["here"].low < 1
-    assert figures["auc"]["elsewhere"].value == 0.375
-    assert figures["paired"]["elsewhere"].value == 0.25
-    json.dumps(figures)
-    empty = Stretches(3, {kind: np.zeros(0) for kind in KINDS}).figures()
-    assert empty["left"] == 0
-    assert empty["auc"]["here"].value is empty["nats"]["true"].value is None
+    summary = Stretches(7, nats).summary()
+    assert (summary.asked, summary.left) == (7, 2)
+    assert [summary.nats[kind].value for kind in KINDS] == [1, 2.5, None, 4.5]
+    assert summary.auc["here"].value == summary.paired["here"].value == 1
+    assert summary.auc["here"].low < 1
+    assert summary.auc["elsewhere"].value == 0.375
+    assert summary.paired["elsewhere"].value == 0.25
+    json.dumps(to_json(summary))
+    empty = Stretches(3, {kind: np.zeros(0) for kind in KINDS}).summary()
+    assert empty.left == 0
+    assert empty.auc["here"].value is empty.nats["true"].value is None
 
 
 @pytest.mark.parametrize("name", ["hmm", "gpt", "table"])

@@ -106,6 +106,11 @@ def within(estimate: Estimate, least: float, greatest: float) -> bool:
     return low is not None and high is not None and least <= low and high <= greatest
 
 
+def above(estimate: Estimate, level: float) -> bool:
+    """Whether the whole interval is above a level; an unknown one is not."""
+    return estimate.low is not None and estimate.low > level
+
+
 def format_estimate(estimate: Estimate | Mapping[str, float | None], digits: int = 3) -> str:
     """
     >>> format_estimate(Estimate(0.426, 0.424, 0.429))

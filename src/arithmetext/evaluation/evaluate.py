@@ -57,12 +57,12 @@ def _parts(subject: Subject, window: Range, number: int, seed: int) -> Iterator[
         lengths = doubling(2, length)
         about = (model, tokenizer, window, subject.trained)
         compared = separation(*about, lengths=lengths, number=sequences, seed=seed)
-        yield "likelihood", [each.figures() for each in compared]
+        yield "likelihood", [each.summary() for each in compared]
         paper = runs(*about, length=length, number=sequences, seed=seed)
-        yield "square_free_runs", paper.figures()
+        yield "square_free_runs", paper.summary()
         if length >= MIN_CONTEXT:
             stretches = impossible(*about, length=length, number=sequences, seed=seed)
-            yield "impossible", stretches.figures()
+            yield "impossible", stretches.summary()
 
 
 def doubling(first: int, last: int) -> list[int]:

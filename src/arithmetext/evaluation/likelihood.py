@@ -15,7 +15,7 @@ sequences of the text, may begin and end inside a word.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -41,6 +41,17 @@ _COUNTED = 1024, 256  # token frequencies are counted in 1024 windows of 256 tok
 _BISECTIONS = 60  # of the interval from 0 to 1: to beyond the precision of a float
 
 
+class Separation(NamedTuple):
+    """How well the likelihood tells sequences of the text from those of a control."""
+
+    length: int  # tokens of each
+    control: str
+    true: Estimate  # mean log-likelihood per token
+    other: Estimate
+    auc: Estimate  # area under the ROC curve
+    paired: Estimate  # share of places where the text is likelier
+
+
 @dataclass(frozen=True)
 class Comparison:
     """Log-likelihoods per token of sequences of the text and of a control, [sequences] each."""
@@ -50,16 +61,10 @@ class Comparison:
     true: Values
     other: Values  # other[k] is made from the same words as true[k]
 
-    def figures(self) -> dict[str, Any]:
-        """The numbers to report."""
-        return {
-            "length": self.length,
-            "control": self.control,
-            "true": mean(self.true),
-            "other": mean(self.other),
-            "auc": auc(self.true, self.other),
-            "paired": paired(self.true, self.other),
-        }
+    def summary(self) -> Separation:
+        true, other = self.true, self.other
+        means = mean(true), mean(other)
+        return Separation(self.length, self.control, *means, auc(true, other), paired(true, other))
 
 
 def separation(

@@ -28,7 +28,7 @@ tokens before.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -44,6 +44,7 @@ from ..tokens import Tokenizer
 from ..tokens.spelling import spell
 from ..tokens.windows import LongIds, cut, integers_for
 from ..trees import tree_of_word, unpack
+from .estimates import Estimate
 from .likelihood import Sequences, Values, auc, check_sizes, mean, paired, per_token
 from .scoring import score
 
@@ -78,6 +79,19 @@ def word_frequencies(ranges: Sequence[Range], seed: int) -> tuple[Words, Values]
 # Runs of square-free words
 
 
+class RunSummary(NamedTuple):
+    """Prompts with runs of one length."""
+
+    run: int
+    mean: Estimate
+    auc: Estimate  # are true prompts likelier?
+
+
+class RunsSummary(NamedTuple):
+    true: Estimate  # mean over true prompts
+    runs: list[RunSummary]
+
+
 @dataclass(frozen=True)
 class Runs:
     """Log-likelihoods per token of true prompts, and of prompts with runs, [prompts] each."""
@@ -85,15 +99,12 @@ class Runs:
     true: Values
     runs: dict[int, Values]  # by the length of the runs
 
-    def figures(self) -> dict[str, Any]:
-        """The numbers to report; `auc` is the probability that a true prompt is likelier."""
-        return {
-            "true": mean(self.true),
-            "runs": [
-                {"run": run, "mean": mean(values), "auc": auc(self.true, values)}
-                for run, values in self.runs.items()
-            ],
-        }
+    def summary(self) -> RunsSummary:
+        runs = self.runs.items()
+        return RunsSummary(
+            mean(self.true),
+            [RunSummary(run, mean(values), auc(self.true, values)) for run, values in runs],
+        )
 
 
 def runs(
@@ -153,6 +164,16 @@ def words_in_runs(
 # Stretches put into the text
 
 
+class StretchesSummary(NamedTuple):
+    """Means over places; `auc` and `paired` ask whether the impossible stretch is less likely."""
+
+    asked: int
+    left: int  # places where stretches of all kinds were found
+    nats: dict[str, Estimate]  # by kind
+    auc: dict[str, Estimate]
+    paired: dict[str, Estimate]
+
+
 @dataclass(frozen=True)
 class Stretches:
     """The nats of the stretches of each kind, [places] each, in the same order of places."""
@@ -160,17 +181,16 @@ class Stretches:
     asked: int  # places tried; places without matching stretches are left out
     nats: dict[str, Values]  # by kind
 
-    def figures(self) -> dict[str, Any]:
-        """The numbers to report; `auc` and `paired`: is the impossible stretch less likely?"""
+    def summary(self) -> StretchesSummary:
         impossible = -self.nats["impossible"]
         others = {kind: -self.nats[kind] for kind in ("here", "elsewhere")}
-        return {
-            "asked": self.asked,
-            "left": len(impossible),
-            "nats": {kind: mean(values) for kind, values in self.nats.items()},
-            "auc": {kind: auc(values, impossible) for kind, values in others.items()},
-            "paired": {kind: paired(values, impossible) for kind, values in others.items()},
-        }
+        return StretchesSummary(
+            asked=self.asked,
+            left=len(impossible),
+            nats={kind: mean(values) for kind, values in self.nats.items()},
+            auc={kind: auc(values, impossible) for kind, values in others.items()},
+            paired={kind: paired(values, impossible) for kind, values in others.items()},
+        )
 
 
 def impossible(

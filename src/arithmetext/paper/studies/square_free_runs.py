@@ -48,10 +48,10 @@ def run(settings: dict[str, Any]) -> dict[str, Any]:
         }
         made = runs(*about, **how)
         found[name] = {
-            "runs": to_json(made.figures()),
+            "runs": to_json(made.summary()),
             "true": made.true.round(4).tolist(),
             "values": {str(run): values.round(4).tolist() for run, values in made.runs.items()},
-            "impossible": to_json(impossible(*about, **how).figures()),
+            "impossible": to_json(impossible(*about, **how).summary()),
         }
     return {
         "at": settings["at"],

@@ -51,7 +51,7 @@ def run(settings: dict[str, Any]) -> dict[str, Any]:
         "sequences": settings["sequences"],
         "seed": settings["seed"],
         "training": training(settings["model"]),
-        "figures": [to_json(each.figures()) for each in compared],
+        "figures": [to_json(each.summary()) for each in compared],
         "values": [
             {
                 "length": each.length,
