@@ -22,7 +22,7 @@ def packed(*sentence: int) -> Words:
 
 
 def text(first: int, count: int = COUNT) -> Words:
-    """Real text, from so many words after AT."""
+    """True words, from `first` words after AT on."""
     return words(AT + first, AT + first + count, threads=1)
 
 
@@ -31,7 +31,7 @@ def around(first: int = 0, count: int = COUNT) -> Words:
 
 
 def slipping(*steps: tuple[int, int]) -> Words:
-    """The true text, with words left out (a step of so many) or put in, each before a place."""
+    """The true text with words omitted (positive steps) or inserted before some positions."""
     places = np.arange(COUNT)
     for before, step in steps:
         places[before:] += step
@@ -43,7 +43,7 @@ def right(predicted: Words, shifts: NDArray[np.int64]) -> NDArray[np.bool_]:
     return np.equal(around()[MARGIN + np.arange(COUNT) + shifts], predicted)
 
 
-def test_who_knows_the_text_never_slips() -> None:
+def test_perfect_predictions_never_slip() -> None:
     firsts = [0, 10_000, 20_000]
     found = alignments([text(f) for f in firsts], [around(f) for f in firsts], MARGIN)
     assert found.accuracy.tolist() == found.realigned.tolist() == [1, 1, 1]
@@ -53,8 +53,8 @@ def test_who_knows_the_text_never_slips() -> None:
 
 
 @pytest.mark.parametrize("shift", [1, -1, 5, -63, 63])
-def test_one_word_off_from_the_first(shift: int) -> None:
-    """Positive: words were left out. Such a continuation scores like noise, and is not."""
+def test_predictions_shifted_from_the_first_word(shift: int) -> None:
+    """A continuation with omitted words scores like noise until it is aligned."""
     predicted = text(shift)
     assert set(align(predicted, around(), MARGIN).tolist()) == {shift}
     found = alignments([predicted], [around()], MARGIN)
@@ -66,15 +66,15 @@ def test_one_word_off_from_the_first(shift: int) -> None:
 
 
 def test_a_shift_by_a_multiple_of_36_is_no_collapse() -> None:
-    """Words of integers that differ by 36 are so often equal that it is above chance."""
+    """Integers that differ by 36 have equal words so often that accuracy stays above chance."""
     found = alignments([text(36)], [around()], MARGIN)
     assert 0.15 < found.accuracy[0] < 0.25
     assert found.realigned[0] == 1 and found.last_shift[0] == 36
     assert not found.collapsed[0] and not found.explained[0]
 
 
-def test_beyond_the_margin_nothing_is_found() -> None:
-    """A shift of 5 is none of -4 to 4; one of 4 is."""
+def test_shifts_beyond_the_margin_are_not_found() -> None:
+    """With a margin of 4, a shift of 4 is found and a shift of 5 is not."""
     found = alignments([text(5)], [text(-4, COUNT + 8)], 4)
     assert found.collapsed[0]
     assert found.realigned[0] < 0.5
@@ -106,8 +106,8 @@ def test_several_slips() -> None:
     assert found.realigned[0] == 1
 
 
-def test_a_model_that_is_right_two_times_in_five() -> None:
-    """Its slips are found too, to within the words that tell one shift from another."""
+def test_a_model_with_accuracy_two_fifths() -> None:
+    """Its slips are found too, up to the words that tell one shift from another."""
     random = np.random.default_rng(0)
     predicted = np.where(random.random(COUNT) < 0.4, slipping((5, 2)), random.permutation(text(0)))
     predicted[::50] = 0  # malformed words are no hindrance
@@ -118,8 +118,8 @@ def test_a_model_that_is_right_two_times_in_five() -> None:
     assert found.realigned[0] == np.mean(right(predicted, shifts)) > 0.35
 
 
-def test_noise_stays_where_it_is() -> None:
-    """128 sentences of the words that stand there, in random order, as long as the paper's."""
+def test_noise_gets_shift_0() -> None:
+    """128 sentences of the true words in random order, as long as the paper's."""
     random = np.random.default_rng(0)
     texts = [around(10_000 * i, 1750) for i in range(128)]
     noise = [random.permutation(t[MARGIN:-MARGIN]) for t in texts]
@@ -179,7 +179,7 @@ def test_explained_is_four_deviations_above_chance() -> None:
 
 
 def test_one_word_over_and_over_is_chance() -> None:
-    """However common it is: it would be as often right anywhere."""
+    """Even a very common word is right equally often at any shift."""
     true = text(0)
     for word in 2, 42, 10:
         found = alignments([np.full(COUNT, word, np.uint64)], [around()], MARGIN)
@@ -198,7 +198,7 @@ def test_no_words_and_no_prompts() -> None:
     assert align(packed(), packed(), 0).dtype == np.int64
 
 
-def test_prompts_are_strangers_to_each_other() -> None:
+def test_prompts_are_aligned_independently() -> None:
     predicted = [text(1), slipping((100, 2)), text(0), packed()]
     texts = [around(), around(), around(), around(0, 0)]
     together = alignments(predicted, texts, MARGIN)
@@ -208,7 +208,7 @@ def test_prompts_are_strangers_to_each_other() -> None:
             assert values[0] == getattr(together, name)[i], name
 
 
-def test_a_text_of_another_length_is_refused() -> None:
+def test_a_text_of_the_wrong_length_raises() -> None:
     for margin in 0, 2, -1:
         with pytest.raises(InputError, match=rf"^2 words and a margin of {margin} on both sides"):
             align(packed(2, 2), packed(2, 2, 2, 2), margin)
@@ -219,8 +219,8 @@ def test_a_text_of_another_length_is_refused() -> None:
 
 @pytest.mark.parametrize("period", [4, 36, 900])
 @pytest.mark.parametrize("late", [0, 1, -4])
-def test_a_model_of_residues_slips_only_if_it_does(period: int, late: int) -> None:
-    """It knows n modulo the period: a shift by that is as good as none, and must not be found."""
+def test_a_model_of_residues_slips_only_where_it_was_made_to(period: int, late: int) -> None:
+    """A model that knows n modulo the period: a shift by the period must not be found."""
     base = 10**9
     seen = words(base, base + 10**5)
     residues = (base + np.arange(len(seen))) % period
@@ -244,7 +244,7 @@ LOST = None
 
 
 def score(path: list[int | None], predicted: list[int], true: list[int], margin: int) -> float:
-    """What a path earns: a shift for each word, or LOST."""
+    """The score of a path: a shift for each word, or LOST."""
     total = 0.0
     before: int | None = 0  # one may begin in step there
     for i, (shift, word) in enumerate(zip(path, predicted, strict=True)):
@@ -259,7 +259,7 @@ def score(path: list[int | None], predicted: list[int], true: list[int], margin:
 
 
 @given(st.data(), st.integers(0, 2), st.sampled_from([0.1, 0.4, 1.0, 16.0]))
-def test_no_path_is_better(data: st.DataObject, margin: int, jump: float) -> None:
+def test_no_other_path_scores_higher(data: st.DataObject, margin: int, jump: float) -> None:
     count = data.draw(st.integers(1, 4))
     letters = st.sampled_from([2, 10, 12, 42])
     predicted = data.draw(st.lists(letters | st.just(0), min_size=count, max_size=count))

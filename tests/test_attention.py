@@ -1,4 +1,4 @@
-"""Where a model looks: distances in integers, sums over pairs of tokens, and periods."""
+"""Attention by distance in integers: distances, sums over pairs of tokens, and periods."""
 
 import json
 from functools import cache
@@ -37,7 +37,7 @@ def tokenizer(kind: str) -> Tokenizer:
 
 @cache
 def make(layers: int = 1) -> GPT:
-    """A model whose attention is far from being the same to all."""
+    """A model whose attention is far from uniform."""
     torch.manual_seed(0)
     config = GPTConfig(layers=layers, heads=2, context=CONTEXT)
     model = GPT(config, vocabulary=VOCABULARY, causal=True).requires_grad_(False).double()
@@ -47,7 +47,7 @@ def make(layers: int = 1) -> GPT:
 
 
 def window(kind: str, n: int, skipped: int = 0, length: int = CONTEXT) -> Tensor:
-    """Tokens of the text, some of them after the word of n begins."""
+    """Tokens of the text from n on, without the first `skipped`."""
     ids = tokenizer(kind).encode(words(n, n + 200))[skipped : skipped + length]
     assert len(ids) == length
     return torch.from_numpy(ids.astype(np.int64))
@@ -59,7 +59,7 @@ def places(draw: st.DrawFn) -> tuple[int, int, int]:
 
 
 def integers(kind: str, ids: Tensor) -> list[int]:
-    """How many words end before the first digit that each token has, or that comes after it."""
+    """How many words end before the first digit in or after each token."""
     tokens = [tokenizer(kind).vocabulary[token] for token in ids.tolist()]
     text = "".join(tokens) + "1"
     starts = accumulate(map(len, tokens[:-1]), initial=0)
@@ -86,7 +86,7 @@ def test_a_token_begins_with_its_first_digit(kind: str, place: tuple[int, int, i
 # Sums by distance
 
 
-def test_patterns_are_what_queries_make_of_keys() -> None:
+def test_patterns_are_the_softmax_of_queries_and_keys() -> None:
     ids = window("bpe", 10**6)
     with watching(make(2), "*.queries", "*.keys") as seen:
         make(2)(ids[None])
@@ -125,7 +125,7 @@ def test_every_pair_is_counted_once(kind: str, place: tuple[int, int, int], fart
 
 
 @each_kind_of_tokens
-def test_attention_that_is_the_same_to_all_is_one_everywhere(kind: str) -> None:
+def test_uniform_attention_is_1_at_every_distance(kind: str) -> None:
     model = GPT(make().config, vocabulary=VOCABULARY, causal=True)
     torch.nn.init.zeros_(model.blocks[0].attention.qkv.weight)
     windows = torch.stack([window(kind, n) for n in (10**5, 10**6, 10**7)])
@@ -142,7 +142,7 @@ def test_attention_that_is_the_same_to_all_is_one_everywhere(kind: str) -> None:
 
 
 @given(st.data())
-def test_residues_of_a_period_lie_apart_whatever_the_trend(data: st.DataObject) -> None:
+def test_the_swing_ignores_the_trend(data: st.DataObject) -> None:
     period = data.draw(st.integers(2, 7))
     values = st.floats(-10, 10)
     waves = data.draw(st.lists(st.lists(values, min_size=period, max_size=period), min_size=1))
@@ -152,7 +152,7 @@ def test_residues_of_a_period_lie_apart_whatever_the_trend(data: st.DataObject) 
     np.testing.assert_allclose(swing(curves, period), np.ptp(waves, axis=1), atol=1e-9)
 
 
-def test_a_curve_without_the_period() -> None:
+def test_a_curve_without_the_period_has_no_swing() -> None:
     distances = np.arange(12 * 5 + 4)
     assert swing(0.9**distances, 4) < 0.01 < 0.5 < swing(0.9**distances + (distances % 4 == 0), 4)
     # Another period has all of its values at each residue.
@@ -161,8 +161,8 @@ def test_a_curve_without_the_period() -> None:
         assert swing(100.0 * (distances == place), 4) == 0
 
 
-def test_the_head_is_chosen_in_one_half_and_shown_in_the_other() -> None:
-    """One head has a large period in the first half of the windows alone, one a small in all."""
+def test_the_head_is_chosen_in_one_half_and_measured_in_the_other() -> None:
+    """One head has a large swing in the first windows only, another a small one in all windows."""
     distances = np.arange(41)
     counts = np.random.default_rng(0).integers(1, 9, (8, 41))
     means = np.ones((8, 2, 3, 41))

@@ -41,7 +41,7 @@ def models() -> list[LanguageModel]:
     ]
 
 
-def test_scores_are_what_a_reading_says() -> None:
+def test_scores_equal_the_probabilities_of_a_reading() -> None:
     """Token by token, and however many sequences are scored together."""
     ids = sequences(WordTokens.commonest(64))
     for model in models():
@@ -67,7 +67,7 @@ def test_scores_do_not_depend_on_the_batch(monkeypatch: pytest.MonkeyPatch) -> N
         assert np.array_equal(apart.right, together.right)
 
 
-def test_what_no_word_begins_with_is_impossible_to_ngrams() -> None:
+def test_ngrams_give_probability_0_to_impossible_beginnings() -> None:
     model = models()[2]
     logs = score(model, torch.tensor([[5, 1, 0, 5]])).logs[0]  # a word, then 0, which begins none
     assert logs[0] == -math.inf
@@ -75,7 +75,7 @@ def test_what_no_word_begins_with_is_impossible_to_ngrams() -> None:
 
 
 def test_a_sequence_may_begin_inside_a_word() -> None:
-    """Its letters tell nothing then, but they are not impossible."""
+    """Then its letters tell nothing, but they are not impossible."""
     tokens = WordTokens.commonest(16)
     model = NGram(2, [(10**6, 10**6 + 5000)], [(10**6, 10**6 + 999)], tokens=tokens)
     ids = draw(tokens, WINDOW, number=60, length=40, following=0).ids
@@ -87,7 +87,7 @@ def test_a_sequence_may_begin_inside_a_word() -> None:
     assert first == pytest.approx(np.full(len(first), math.log(1 / 3)), abs=CLOSE)
 
 
-def test_stretches_double_and_add_up(tokenizer: Tokenizer) -> None:
+def test_context_ranges_double_and_add_up(tokenizer: Tokenizer) -> None:
     prompts = draw(tokenizer, WINDOW, number=12, length=32, following=WORD_TOKENS)
     ids = prompts.ids
     torch.manual_seed(1)
@@ -109,7 +109,7 @@ def with_following(prompts: TextPrompts) -> Tensor:
 
 
 class Slow(StandIn):
-    """Knows what comes if it has read eight tokens or more."""
+    """A model that predicts perfectly once it has read eight tokens."""
 
     def __init__(self, ids: Tensor) -> None:
         self.ids, self.place, self.given = ids, 0, 0
@@ -127,7 +127,7 @@ class Slow(StandIn):
         self.place += 1
 
 
-def test_a_model_that_knows_more_with_each_token_is_seen_to(tokenizer: Tokenizer) -> None:
+def test_accuracy_rises_for_a_model_that_learns_from_context(tokenizer: Tokenizer) -> None:
     prompts = draw(tokenizer, WINDOW, number=6, length=16, following=WORD_TOKENS)
     stretches = by_context(Slow(with_following(prompts)), prompts)
     assert [s.token_accuracy.value for s in stretches] == [0, 0, 0, 1]
@@ -136,8 +136,8 @@ def test_a_model_that_knows_more_with_each_token_is_seen_to(tokenizer: Tokenizer
     assert enough == 1 and all(share is not None and share < 1 for share in few)
 
 
-def test_the_next_word_is_the_one_that_the_prompt_may_have_begun(tokenizer: Tokenizer) -> None:
-    """A model that recites the text from there has it right, one that is a word late has not."""
+def test_the_next_word_may_begin_in_the_prompt(tokenizer: Tokenizer) -> None:
+    """A model that recites the text is right; one that is a word late is wrong."""
     prompts = draw(tokenizer, WINDOW, number=40, length=24, following=WORD_TOKENS + 1)
     for length in (3, 10, 24):
         cut = prompts.cut(length)

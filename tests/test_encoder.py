@@ -1,4 +1,4 @@
-"""The encoder against Hugging Face `tokenizers`, and its whole words against its letters."""
+"""The encoder compared with Hugging Face `tokenizers`; words compared with letters."""
 
 import json
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def text_of(packed: Words) -> str:
 
 
 def trained(size: int) -> Any:
-    """By Hugging Face's own trainer, on lines of 128 words around 10^10."""
+    """A tokenizer from Hugging Face's trainer, on lines of 128 words around 10^10."""
     starts = np.random.default_rng(size).integers(9 * 10**9, 11 * 10**9, 2 * size)
     tokenizer = Tokenizer(models.BPE())
     trainer = trainers.BpeTrainer(vocab_size=size, show_progress=False)
@@ -87,7 +87,7 @@ def test_any_text(both: Any, size: int, text: str) -> None:
 @pytest.mark.parametrize("size", SIZES)
 @given(packed=st.lists(st.sampled_from([2, 10, 12, 50]) | st.integers(0, 2**64 - 1), max_size=300))
 def test_any_words(both: Any, size: int, packed: list[int]) -> None:
-    """Rare ones, odd ones, the empty one, up to 64 digits."""
+    """Rare, odd and empty words, up to 64 digits."""
     reference, ours = both[size]
     array = np.array(packed, np.uint64)
     assert ours.encode(array).tolist() == reference.encode(text_of(array)).ids
@@ -96,7 +96,7 @@ def test_any_words(both: Any, size: int, packed: list[int]) -> None:
 @settings(max_examples=60)
 @given(data=st.data())
 def test_any_merges(data: st.DataObject) -> None:
-    """Also such as no trainer would find, and several ways to make one token."""
+    """Also merges that no trainer would find, and several ways to make one token."""
     vocabulary, merges = [" ", "0", "1"], []
     for _ in range(data.draw(st.integers(0, 25))):
         pair = tuple(data.draw(st.integers(0, len(vocabulary) - 1)) for _ in range(2))
@@ -120,14 +120,14 @@ def test_any_merges(data: st.DataObject) -> None:
 
 @pytest.fixture
 def tiny_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that the cuts are everywhere, with guesses that fail and ends that do not settle."""
+    """Tiny pieces: guessed states fail, and ends of pieces do not settle."""
     monkeypatch.setattr(encoder, "_PIECE", 3)
     monkeypatch.setattr(encoder, "_AROUND", 1)
 
 
 @pytest.mark.usefixtures("tiny_pieces")
 @pytest.mark.parametrize("size", SIZES)
-def test_cut_everywhere(both: Any, size: int) -> None:
+def test_pieces_cut_everywhere(both: Any, size: int) -> None:
     ours = both[size][1]
     for scale in 10**6, 10**15:
         packed = words(scale, scale + 2000)
@@ -152,7 +152,7 @@ def test_a_long_stream(small: Encoder) -> None:
     assert np.array_equal(np.concatenate(answers), small.encode(packed))
 
 
-def test_nothing(small: Encoder) -> None:
+def test_empty_text_has_no_tokens(small: Encoder) -> None:
     nothing = np.empty(0, np.uint64)
     for ids in small.encode(nothing), small.encode_text(""), *small.encode_stream([nothing]):
         assert ids.dtype == np.uint16
@@ -160,14 +160,14 @@ def test_nothing(small: Encoder) -> None:
     assert list(small.encode_stream([])) == []
 
 
-def test_foreign_letters(small: Encoder) -> None:
+def test_foreign_letters_raise(small: Encoder) -> None:
     with pytest.raises(InputError, match="'2'"):
         small.encode_text("10 20 ")
     with pytest.raises(InputError, match="é"):
         small.encode_text("10 é")
 
 
-def test_too_long_a_token() -> None:
+def test_a_token_that_is_too_long_raises() -> None:
     vocabulary, merges = [" ", "0", "1"], [(1, 1)]
     for number in range(3, 12):
         vocabulary.append("00" if number == 3 else 2 * vocabulary[-1])
@@ -176,7 +176,7 @@ def test_too_long_a_token() -> None:
         Encoder(vocabulary, merges[:-1])
 
 
-def test_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_tables_are_cached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     arguments = [" ", "0", "1", "10"], [(2, 1)]
     packed = words(2, 200)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

@@ -1,4 +1,4 @@
-"""Everything measured of a model, and the commands that show it."""
+"""All metrics of a model, and the commands that print them."""
 
 import json
 import math
@@ -40,7 +40,7 @@ AT = 10**13
 
 
 def folder(tmp_path: Path, kind: str) -> Path:
-    """A model of 16 tokens of context that has learned nothing."""
+    """An untrained model with a context of 16 tokens."""
     torch.manual_seed(0)
     causal, shape = kind != "masked", GPTConfig(layers=1, heads=1, context=16)
     tokenizer = BPE.train(64, lines=256)
@@ -87,7 +87,7 @@ def test_a_ratio_of_sums() -> None:
 
 
 def test_shares_of_prompts() -> None:
-    """Wilson's interval, as in his paper of 1927: the p that are z deviations away."""
+    """Wilson's interval (1927) ends where p is z standard deviations away."""
     for hits, n in ((0, 8), (8, 8), (3, 8), (40, 128)):
         found = share([True] * hits + [False] * (n - hits))
         assert found.value == hits / n
@@ -102,7 +102,7 @@ def test_shares_of_prompts() -> None:
 
 
 def test_intervals_hold_what_they_should() -> None:
-    """19 of 20, within five deviations of the binomial distribution."""
+    """They cover 19 times in 20, within five standard deviations."""
     random = np.random.default_rng(0)
     inside = 0
     for _ in range(300):
@@ -189,7 +189,7 @@ def test_a_model_is_measured_alike_however_many_prompts_are_read_together(
 
 
 class Flawed(StandIn):
-    """Recites the text, but the tokens it was told wrongly."""
+    """A model that recites the text with some given errors."""
 
     def __init__(self, tokens: Tensor, size: int) -> None:
         self.tokens, self.size, self.place = tokens, size, 0
@@ -207,7 +207,7 @@ class Flawed(StandIn):
 
 
 def test_every_figure_of_a_flawed_reciter() -> None:
-    """Against counts made here, word by word, with nothing but dictionaries."""
+    """Compared with counts made here, word by word, in plain dictionaries."""
     tokens = WordTokens.commonest(256)
     prompts = draw(tokens, (AT, AT + 10**5), number=12, length=300, following=300)
     wrong = prompts.following.clone()

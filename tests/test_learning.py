@@ -1,4 +1,4 @@
-"""Loss curves: where learning pauses."""
+"""Loss curves: where they have a plateau."""
 
 import math
 
@@ -11,14 +11,14 @@ from arithmetext.training.run_cache import thinned
 
 
 def curve(*falls: tuple[float, float], start: float = 5.0, steps: int = 4000, noise: float = 0.0):
-    """A loss that falls by so much around a step, several times, as a run's record keeps it."""
+    """The record of a run whose loss falls by given amounts around given steps."""
     x = np.log(np.arange(1, steps + 1))
     losses = start - sum(depth / (1 + np.exp(-6 * (x - math.log(where)))) for where, depth in falls)
     losses = losses + noise * np.random.default_rng(0).standard_normal(steps)
     return {"training": thinned(losses.tolist())}
 
 
-def test_a_pause_lies_between_two_falls() -> None:
+def test_a_plateau_lies_between_two_descents() -> None:
     found = plateau(curve((5, 1.0), (400, 1.5)))
     assert found is not None
     assert 12 < found.slowest < 170
@@ -34,26 +34,26 @@ def test_noise_changes_little() -> None:
     assert math.isclose(quiet.end, noisy.end, rel_tol=0.2)
 
 
-def test_one_fall_is_no_pause() -> None:
+def test_a_single_descent_has_no_plateau() -> None:
     assert plateau(curve((50, 2.0))) is None
 
 
-def test_a_run_that_ends_on_the_plateau_has_found_none() -> None:
+def test_a_run_that_ends_on_its_plateau_has_no_plateau() -> None:
     assert plateau(curve((5, 1.0), (400, 1.5), steps=150)) is None
 
 
-def test_where_a_run_rests_at_its_end() -> None:
+def test_the_final_level_of_a_run() -> None:
     begin, loss = rest(curve((5, 1.0), (400, 1.5), steps=150))
     assert 5 < begin < 20 and math.isclose(loss, 4.0, rel_tol=0.01)
     begin, loss = rest(curve((5, 1.0), (400, 1.5)))
     assert 400 < begin < 1500 and math.isclose(loss, 2.5, rel_tol=0.01)
 
 
-def test_what_falls_little_is_no_descent() -> None:
+def test_a_small_fall_is_no_descent() -> None:
     assert plateau(curve((5, 1.0), (400, 0.1))) is None
 
 
-def test_of_several_pauses_the_last_counts() -> None:
+def test_the_last_of_several_plateaus_counts() -> None:
     found = plateau(curve((3, 0.8), (40, 0.8), (900, 0.8)))
     assert found is not None
     assert 40 < found.slowest < 900
@@ -70,7 +70,7 @@ def test_the_unit_of_the_loss_does_not_matter(unit: float) -> None:
     assert math.isclose(one.loss * unit, two.loss)
 
 
-def test_a_straight_line_has_one_speed() -> None:
+def test_a_straight_line_has_constant_speed() -> None:
     steps, losses, speeds = smoothed(
         {"training": [(step, 5 - 0.3 * math.log(step)) for step in range(1, 200)]}
     )

@@ -1,4 +1,4 @@
-"""What is made up beside the text, and how well likelihoods tell it apart."""
+"""Made-up sequences, and how well likelihoods separate them from the text."""
 
 import json
 import math
@@ -48,7 +48,7 @@ def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
 
 
 class Table(StandIn):
-    """A model that knows a token by the one before it alone."""
+    """A model that predicts a token from the token before it alone."""
 
     def __init__(self, logs: Tensor) -> None:
         self.logs = logs
@@ -71,7 +71,7 @@ def uniform(tokenizer: Tokenizer) -> Table:
 
 
 def bigrams(tokenizer: Tokenizer) -> Table:
-    """Pairs of tokens, counted in a million words of training."""
+    """A bigram model, counted in a million training words."""
     lo, _ = TEXT.train[-1]
     ids = tokenizer.encode(words(lo, lo + 10**6, threads=1), threads=1).astype(np.int64)
     pairs = np.bincount(ids[:-1] * tokenizer.size + ids[1:], minlength=tokenizer.size**2)
@@ -89,7 +89,7 @@ values = st.lists(st.sampled_from([-math.inf, -2.5, -1.0, -0.5, 0.0]), min_size=
 
 
 @given(values, values)
-def test_the_area_is_that_of_all_pairs(true: list[float], other: list[float]) -> None:
+def test_the_auc_equals_the_share_of_all_pairs(true: list[float], other: list[float]) -> None:
     pairs = [(x > y) + (x == y) / 2 for x in true for y in other]
     value, low, high = auc(np.array(true), np.array(other))
     assert value == pytest.approx(np.mean(pairs))
@@ -101,8 +101,8 @@ def test_the_area_is_that_of_all_pairs(true: list[float], other: list[float]) ->
 
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (10, 10), (7, 40), (1000, 1000)])
 @pytest.mark.parametrize("above", [0.5, 0.8, 1.0])
-def test_the_interval_is_that_of_the_formula(m: int, n: int, above: float) -> None:
-    """m values, so many of them above all of the n others."""
+def test_the_auc_interval_solves_its_formula(m: int, n: int, above: float) -> None:
+    """m values, a share of which lies above all n others."""
     true = np.where(np.arange(m) < round(above * m), 1.0, -1.0)
     area, low, high = auc(true, np.zeros(n))
     assert area == pytest.approx(round(above * m) / m)
@@ -121,7 +121,7 @@ def test_the_interval_is_that_of_the_formula(m: int, n: int, above: float) -> No
         assert high == pytest.approx(brentq(lambda t: t - area - deviation(t), area + 1e-9, 1))
 
 
-def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
+def test_the_auc_interval_covers_the_truth_95_times_in_100() -> None:
     random = np.random.default_rng(0)
     for shift in (0.0, 1.0, 2.0):
         truth = norm.cdf(shift / math.sqrt(2))
@@ -182,12 +182,12 @@ def test_a_sequence_is_decided_by_seed_control_length_and_place(tokenizer: Token
 
 @pytest.fixture
 def stretches(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> Sequences:
-    """Sequences that give whole stretches of words, as they are before they are encoded."""
+    """Sequences that return their words instead of encoding them."""
     monkeypatch.setattr(module, "cut", lambda tokenizer, words, length: words)
     return sequences(tokenizer)
 
 
-def test_words_are_altered_as_they_should_be(stretches: Sequences) -> None:
+def test_controls_alter_the_words_as_described(stretches: Sequences) -> None:
     for k in range(5):
         start = stretches.start(k)
         true = words(start, start + stretches.windows.length).tolist()
@@ -251,7 +251,7 @@ def test_frequencies_are_those_of_training(tokenizer: Tokenizer) -> None:
         token_frequencies(tokenizer, [(2, 52)], 0)
 
 
-def test_unigrams_come_one_by_one(tokenizer: Tokenizer) -> None:
+def test_unigram_tokens_are_independent(tokenizer: Tokenizer) -> None:
     shares = token_frequencies(tokenizer, TEXT.train, 0)
     at = sequences(tokenizer, 100)
     ids = np.stack([at.made_up("unigram", k, shares) for k in range(300)])
@@ -269,7 +269,7 @@ def test_unigrams_come_one_by_one(tokenizer: Tokenizer) -> None:
 # Models
 
 
-def test_who_knows_nothing_tells_nothing_apart(tokenizer: Tokenizer) -> None:
+def test_a_uniform_model_cannot_separate(tokenizer: Tokenizer) -> None:
     found = separation(
         uniform(tokenizer), tokenizer, TEXT.test, TEXT.train, number=20, lengths=[2, 9], seed=1
     )
@@ -282,7 +282,7 @@ def test_who_knows_nothing_tells_nothing_apart(tokenizer: Tokenizer) -> None:
         json.dumps(to_json(summary))
 
 
-def test_who_knows_pairs_tells_more_in_longer_sequences(tokenizer: Tokenizer) -> None:
+def test_a_bigram_model_separates_longer_sequences_better(tokenizer: Tokenizer) -> None:
     found = separation(
         bigrams(tokenizer), tokenizer, TEXT.test, TEXT.train, number=150, lengths=[4, 64], seed=0
     )
@@ -296,7 +296,7 @@ def test_who_knows_pairs_tells_more_in_longer_sequences(tokenizer: Tokenizer) ->
 
 
 class Recited(StandIn):
-    """A model that knows texts by heart: what comes after any four tokens of them."""
+    """A model that has memorized texts: it knows what follows any four tokens of them."""
 
     def __init__(self, texts: list[list[int]], size: int) -> None:
         self.size = size
@@ -322,7 +322,7 @@ class Recited(StandIn):
         return chances.log()  # `scoring` makes their sum 1
 
 
-def test_who_knows_the_text_finds_every_alteration(tokenizer: Tokenizer) -> None:
+def test_a_perfect_model_separates_every_control(tokenizer: Tokenizer) -> None:
     at = sequences(tokenizer)
     texts = [tokenizer.encode(at.words(k)).tolist() for k in range(12)]
     model = Recited(texts, tokenizer.size)
@@ -336,7 +336,7 @@ def test_who_knows_the_text_finds_every_alteration(tokenizer: Tokenizer) -> None
         assert summary.true.value > summary.other.value
 
 
-def test_what_cannot_be_has_no_mean() -> None:
+def test_impossible_sequences_have_no_mean() -> None:
     tokenizer = WordTokens.commonest(64)
     logs = bigrams(tokenizer).logs.clone()
     logs[:, :3] = -math.inf  # it knows of no words but the commonest
@@ -350,7 +350,7 @@ def test_what_cannot_be_has_no_mean() -> None:
 
 
 @pytest.mark.parametrize("name", ["hmm", "gpt"])
-def test_a_score_does_not_depend_on_how_many_there_are(name: str) -> None:
+def test_likelihoods_do_not_depend_on_the_number_of_sequences(name: str) -> None:
     tokenizer = WordTokens.commonest(64)
     torch.manual_seed(0)
     model = (
@@ -376,7 +376,7 @@ def test_a_score_does_not_depend_on_how_many_there_are(name: str) -> None:
     np.testing.assert_allclose(logs[0], expected[range(8), ids[0, 1:]], **close)
 
 
-def test_what_is_refused() -> None:
+def test_bad_sizes_raise() -> None:
     tokenizer = WordTokens.commonest(64)
     for number, lengths in ((0, [4]), (3, [4, 1])):
         with pytest.raises(InputError, match=r"^give a number of 1 or more"):

@@ -1,4 +1,4 @@
-"""Tokens that are hidden, and how many of them are found."""
+"""Masked tokens, and how many of them a model predicts."""
 
 import math
 
@@ -36,7 +36,7 @@ def values(found: list[MaskedAccuracy]) -> list[float]:
     return [each.accuracy.value or 0.0 for each in found]
 
 
-def test_the_share_is_hidden_anywhere() -> None:
+def test_masked_positions_are_uniform() -> None:
     chosen = masked_positions(0.25, 40, range(400), seed=1).numpy()
     assert chosen.shape == (400, 10)
     assert (np.diff(chosen, axis=1) > 0).all()  # no position twice
@@ -47,8 +47,8 @@ def test_the_share_is_hidden_anywhere() -> None:
     assert masked_positions(0.001, 40, range(2), seed=0).shape == (2, 1)
 
 
-def test_by_hand(model: GPT, ids: Tensor) -> None:
-    """Each window alone, hidden and predicted with a loop."""
+def test_accuracy_equals_a_loop_over_windows(model: GPT, ids: Tensor) -> None:
+    """Each window is masked and predicted on its own, in a loop."""
     for share in (0.1, 0.5):
         chosen = masked_positions(share, 20, range(9), seed=5)
         greedy, cold = [], []
@@ -65,7 +65,7 @@ def test_by_hand(model: GPT, ids: Tensor) -> None:
         assert values(found) == pytest.approx([np.mean(cold), np.mean(greedy)])
 
 
-def test_it_is_what_drawing_tokens_gives(model: GPT, ids: Tensor) -> None:
+def test_accuracy_equals_that_of_sampled_tokens(model: GPT, ids: Tensor) -> None:
     chosen = masked_positions(0.3, 20, range(9), seed=0)
     logits = model(ids.scatter(1, chosen, SIZE), chosen)[..., :SIZE].detach()
     logs, true = logits.flatten(0, 1).log_softmax(-1), ids.gather(1, chosen).flatten()
@@ -91,7 +91,7 @@ def test_results_do_not_depend_on_the_batch(
     assert values(masked_accuracy(model, ids, **options)) == pytest.approx(values(together))
 
 
-def test_a_model_of_next_tokens_is_refused(ids: Tensor) -> None:
+def test_a_model_of_next_tokens_raises(ids: Tensor) -> None:
     model = GPT(GPTConfig(layers=1, heads=1, context=20), vocabulary=SIZE, causal=True)
     with pytest.raises(InputError, match="does not predict masked ones"):
         masked_accuracy(model, ids, shares=[0.1], betas=[1.0], seed=0)

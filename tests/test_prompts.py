@@ -1,4 +1,4 @@
-"""Prompts, what follows them, and what that costs a word."""
+"""Prompts, the text that follows them, and nats per word."""
 
 import math
 from dataclasses import replace
@@ -32,7 +32,7 @@ def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
 
 
 class Recited(StandIn):
-    """A model that says what it was told to, and is as sure of it as it was told."""
+    """A model that predicts given tokens with a given probability."""
 
     def __init__(self, tokens: Tensor, size: int, sure: float = 1.0) -> None:
         self.tokens, self.size, self.sure, self.place = tokens, size, sure, 0
@@ -59,7 +59,7 @@ def with_following(prompts: TextPrompts) -> Tensor:
     return torch.cat([prompts.ids, prompts.following], 1)
 
 
-def test_prompts_and_what_follows_are_one_stretch_of_the_text(tokenizer: Tokenizer) -> None:
+def test_prompts_and_following_tokens_are_consecutive(tokenizer: Tokenizer) -> None:
     prompts = drawn(tokenizer)
     text = tokenizer.text(tokenizer.encode(words(*WINDOW)))
     for ids in with_following(prompts).numpy():
@@ -91,12 +91,12 @@ def test_a_prompt_right_before_an_integer(tokenizer: Tokenizer) -> None:
         assert text.endswith(f"{words(first - 1, first)[0]:b} {begun}")
 
 
-def test_a_prompt_needs_room(tokenizer: Tokenizer) -> None:
+def test_a_prompt_that_does_not_fit_raises(tokenizer: Tokenizer) -> None:
     with pytest.raises(InputError, match="does not fit before 100"):
         before(tokenizer, 100, length=50)
 
 
-def test_more_prompts_than_are_read_together() -> None:
+def test_more_prompts_than_a_batch() -> None:
     tokenizer = WordTokens.commonest(64)
     prompts = drawn(tokenizer, number=BATCH + 3)
     torch.manual_seed(0)
@@ -116,8 +116,8 @@ def test_more_prompts_than_are_read_together() -> None:
     assert np.array_equal(ended, [len(row) for row in prompts.words_after(prompts.following)])
 
 
-def test_the_oracle_is_told_where_it_stands() -> None:
-    """Also inside a word: one that knows all primes makes no mistake."""
+def test_the_oracle_gets_the_integers() -> None:
+    """Also inside a word: an oracle that knows all primes makes no mistake."""
     tokenizer = WordTokens.commonest(16)  # many words are spelled
     prompts = draw(tokenizer, (10**7, 10**7 + 5000), number=30, length=24, following=20)
     assert any(prompts.begun())
@@ -126,7 +126,7 @@ def test_the_oracle_is_told_where_it_stands() -> None:
     assert accuracies(made.predicted, made.true).mean() > 0.97
 
 
-def test_the_truth_is_right_and_costs_nothing(tokenizer: Tokenizer) -> None:
+def test_perfect_predictions_have_accuracy_1_and_no_loss(tokenizer: Tokenizer) -> None:
     prompts = drawn(tokenizer)
     made = continued(Recited(prompts.following, tokenizer.size), prompts, 60)
     assert torch.equal(made.tokens, prompts.following)
@@ -135,14 +135,14 @@ def test_the_truth_is_right_and_costs_nothing(tokenizer: Tokenizer) -> None:
     assert (nats == 0).all()
 
 
-def test_a_shifted_truth_scores_like_noise(tokenizer: Tokenizer) -> None:
+def test_shifted_predictions_score_like_noise(tokenizer: Tokenizer) -> None:
     prompts = drawn(tokenizer, number=40)
     shifted = torch.roll(prompts.following, 1, 1)
     made = continued(Recited(shifted, tokenizer.size), prompts, 60)
     assert accuracies(made.predicted, made.true).mean() < 0.35
 
 
-def test_nats_of_what_follows_and_the_words_that_end(tokenizer: Tokenizer) -> None:
+def test_nats_and_words_of_the_following_tokens(tokenizer: Tokenizer) -> None:
     prompts = drawn(tokenizer)
     model = Recited(prompts.following, tokenizer.size, sure=0.25)
     nats, words = nats_and_words(model, prompts)
@@ -151,7 +151,7 @@ def test_nats_of_what_follows_and_the_words_that_end(tokenizer: Tokenizer) -> No
         assert ended == tokenizer.text(following.numpy()).count(" ")
 
 
-def test_some_word_must_end() -> None:
+def test_prompts_in_which_no_word_ends_raise() -> None:
     letters = WordTokens.commonest(3 + 1)
     with pytest.raises(InputError, match="no word ends"):
         draw(letters, WINDOW, number=40, length=9, following=1)
@@ -159,8 +159,8 @@ def test_some_word_must_end() -> None:
         draw(letters, WINDOW, number=40, length=3, following=40)
 
 
-def test_windows_have_their_own_places(tokenizer: Tokenizer) -> None:
-    """Offsets at different scales would otherwise be the same, and residues with them."""
+def test_other_windows_have_other_prompts(tokenizer: Tokenizer) -> None:
+    """Otherwise prompts at different scales would have equal offsets and residues."""
     offsets = [
         draw(tokenizer, (lo, lo + 10**5), number=20, length=40, following=30).integers - lo
         for lo in (10**9, 10**10)
@@ -169,7 +169,7 @@ def test_windows_have_their_own_places(tokenizer: Tokenizer) -> None:
 
 
 @pytest.mark.parametrize("kind", ["gpt", "hmm"])
-def test_nats_are_those_of_the_model(kind: str) -> None:
+def test_nats_equal_the_log_probabilities_of_the_model(kind: str) -> None:
     tokenizer = WordTokens.commonest(64)
     torch.manual_seed(0)
     model: GPT | HMM
@@ -185,8 +185,8 @@ def test_nats_are_those_of_the_model(kind: str) -> None:
     assert nats_and_words(model, prompts)[0] == pytest.approx(each.numpy(), rel=tolerance(64))
 
 
-def test_as_many_words_as_are_asked_for() -> None:
-    """Though a token may hold several, and the first may be begun."""
+def test_as_many_words_as_requested() -> None:
+    """A token may hold several words, and the first may begin in the prompt."""
     tokenizer = BPE.train(256)
     for count in range(1, 9):
         prompt = before(tokenizer, 10**9 + count, length=300)
@@ -194,7 +194,7 @@ def test_as_many_words_as_are_asked_for() -> None:
         assert np.array_equal(said, prompt.true_words([count])[0])
 
 
-def test_words_that_never_end_are_given_up() -> None:
+def test_generation_stops_if_words_never_end() -> None:
     tokenizer = WordTokens.commonest(64)
     prompt = before(tokenizer, 10**9, length=30)
     ones = Recited(torch.full((1, 300), 2), 64)

@@ -1,4 +1,4 @@
-"""Words that cannot stand in a row: what they are, where they are put, and what they cost."""
+"""Impossible stretches of words: how they are drawn, spliced into the text and scored."""
 
 import json
 import math
@@ -72,13 +72,13 @@ def test_frequencies_are_those_of_training() -> None:
 
 
 def lengths(text: Words) -> list[int]:
-    """Of the runs of square-free words, without those that are cut off; 0 between two others."""
+    """Lengths of the runs of square-free words, except cut-off runs; 0 between two other words."""
     letters = "".join("f" if free else "." for free in square_free(text).tolist())
     return [len(run) for run in letters.split(".")[1:-1]]
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_runs_are_of_that_length_exactly(tokenizer: Tokenizer, run: int) -> None:
+def test_runs_have_exactly_the_requested_length(tokenizer: Tokenizer, run: int) -> None:
     phases = set()
     at = sequences(tokenizer, 60)
     for k in range(30):
@@ -124,7 +124,7 @@ def test_runs_are_scored(tokenizer: Tokenizer) -> None:
     assert summary.runs[1].mean.value == pytest.approx(found.runs[3].mean())
 
 
-def test_runs_are_refused_that_have_nothing_to_score() -> None:
+def test_runs_without_anything_to_score_raise() -> None:
     tokenizer = WordTokens.commonest(64)
     for test in (runs, impossible):
         for number, length in ((0, 64), (3, 1)):
@@ -143,8 +143,8 @@ def test_runs_are_refused_that_have_nothing_to_score() -> None:
 # What fits
 
 
-def test_what_fits_occurs() -> None:
-    """Every word fits where it stands; of the commonest, each residue that fits is there."""
+def test_words_fit_exactly_where_they_occur() -> None:
+    """Every word fits where it occurs; the most common words occur at every fitting residue."""
     smooth = [2**a * 3**b for a in range(20) for b in range(13)]
     numbers = np.setdiff1d(np.arange(2, 10**6), smooth)
     text = words(2, 10**6)[numbers - 2]
@@ -159,7 +159,7 @@ def test_what_fits_occurs() -> None:
         assert seen[word] == fits[word]
 
 
-def test_what_the_laws_forbid_fits_nowhere() -> None:
+def test_stretches_forbidden_by_arithmetic_fit_nowhere() -> None:
     random = np.random.default_rng(0)
     kinds, shares = FREQUENCIES
     known = 0
@@ -177,7 +177,7 @@ def test_what_the_laws_forbid_fits_nowhere() -> None:
 
 
 def wrong_by_4(stretch: Words, n: int) -> list[bool]:
-    """Which words begin as no multiple of 2 or 4 does that stands there."""
+    """Which words do not begin like the multiple of 2 or 4 at their position."""
     wrong = []
     for m, word in enumerate(map(unpack, stretch.tolist()), start=n):
         twice = word.startswith("11") or word == "10"
@@ -185,7 +185,7 @@ def wrong_by_4(stretch: Words, n: int) -> list[bool]:
     return wrong
 
 
-def test_the_kinds_are_what_they_say(pool: Pool) -> None:
+def test_stretches_of_each_kind_are_as_described(pool: Pool) -> None:
     kinds, shares = FREQUENCIES
     logs = dict(zip(kinds.tolist(), np.log(shares).tolist(), strict=True))
     random = np.random.default_rng(0)
@@ -240,7 +240,7 @@ def put(tokenizer: Tokenizer, pool: Pool, n: int, length: int) -> tuple[list[Wor
     return stretches, *spliced(tokenizer, before, stretches, after, length)
 
 
-def test_what_is_scored_is_the_stretch(tokenizer: Tokenizer, pool: Pool) -> None:
+def test_scored_tokens_are_those_of_the_stretch(tokenizer: Tokenizer, pool: Pool) -> None:
     for n in range(10**8, 10**8 + 60):
         stretches, ids, scored = put(tokenizer, pool, n, 100)
         assert ids.shape == scored.shape == (len(KINDS), 100)
@@ -269,12 +269,12 @@ def test_what_is_scored_is_the_stretch(tokenizer: Tokenizer, pool: Pool) -> None
         assert differs or max(through) > border
 
 
-def test_a_window_without_context_is_refused(tokenizer: Tokenizer, pool: Pool) -> None:
+def test_a_window_without_context_raises(tokenizer: Tokenizer, pool: Pool) -> None:
     with pytest.raises(InputError, match="leave no context"):
         put(tokenizer, pool, 10**8, 3)
 
 
-def test_who_knows_nothing_pays_for_tokens(tokenizer: Tokenizer) -> None:
+def test_a_uniform_model_pays_by_the_number_of_tokens(tokenizer: Tokenizer) -> None:
     found = impossible(
         uniform(tokenizer), tokenizer, TEXT.test, TEXT.train, number=20, length=80, seed=0
     )
@@ -330,8 +330,8 @@ class Fours(StandIn):
         return torch.stack(out).log_softmax(-1)
 
 
-def test_who_knows_the_period_pays_the_same_for_what_is_misplaced() -> None:
-    """Words are dear where they do not fit; that no sentence has them in a row costs nothing."""
+def test_a_model_of_the_period_pays_the_same_for_misplaced_words() -> None:
+    """Words cost more where they do not fit; that they never occur in a row adds nothing."""
     tokenizer = WordTokens.commonest(250, x=10**8)
     found = impossible(
         Fours(tokenizer), tokenizer, TEXT.test, TEXT.train, number=60, length=40, seed=0
@@ -344,8 +344,8 @@ def test_who_knows_the_period_pays_the_same_for_what_is_misplaced() -> None:
     assert abs(difference.mean()) < 0.5
 
 
-def test_who_knows_the_period_misses_it_in_runs() -> None:
-    """Runs of three have it: in the paper's test it looks as if four were known to be too many."""
+def test_a_model_of_the_period_finds_all_runs_but_3_unlikely() -> None:
+    """In the paper's test such a model seems to know that four square-free words never occur."""
     tokenizer = WordTokens.commonest(250, x=10**8)
     found = runs(Fours(tokenizer), tokenizer, TEXT.test, TEXT.train, number=25, length=40, seed=0)
     areas = {each.run: each.auc.value for each in found.summary().runs}
@@ -373,7 +373,7 @@ def test_summary_of_stretches() -> None:
 
 
 @pytest.mark.parametrize("name", ["hmm", "gpt", "table"])
-def test_a_score_does_not_depend_on_how_many_there_are(tokenizer: Tokenizer, name: str) -> None:
+def test_stretches_do_not_depend_on_their_number(tokenizer: Tokenizer, name: str) -> None:
     torch.manual_seed(0)
     model: HMM | GPT | Table = bigrams(tokenizer)
     if name == "hmm":
@@ -393,7 +393,7 @@ def test_a_score_does_not_depend_on_how_many_there_are(tokenizer: Tokenizer, nam
         )
 
 
-def test_runs_do_not_depend_on_how_many_there_are(tokenizer: Tokenizer) -> None:
+def test_runs_do_not_depend_on_their_number(tokenizer: Tokenizer) -> None:
     torch.manual_seed(0)
     model = HMM(HMMConfig(states=8), vocabulary=tokenizer.size).double()
     close = {"rtol": tolerance(tokenizer.size)}

@@ -1,4 +1,4 @@
-"""Tokenizers: training, ids, decoding, files; all side by side with Hugging Face."""
+"""Tokenizers: training, ids, decoding and files, all compared with Hugging Face."""
 
 import json
 from collections.abc import Callable
@@ -161,7 +161,7 @@ def test_round_trip(kind: str, n: int, count: int, size: int) -> None:
 @each_kind
 @given(texts, st.booleans())
 def test_decoded_text_is_complete(kind: str, text: str, inside: bool) -> None:
-    """Nothing is lost: head, words and tail make the text again, if told the malformed words."""
+    """Head, words and tail give the text back, except for malformed words."""
     tokenizer = KINDS[kind](256)
     decoded = tokenizer.decode(tokenizer.encode_text(text), inside=inside)
     if inside and " " in text:
@@ -360,7 +360,7 @@ def test_bad_input(tmp_path: Path) -> None:
 
 @given(st.lists(st.sampled_from([0, 2, 10, 12]) | st.integers(0, 2**64 - 1), max_size=50))
 def test_numbers_that_are_no_words_are_spelled_alike_by_all(packed: list[int]) -> None:
-    """`decode` puts 0, the empty word, for what is malformed; encoding that again must be safe."""
+    """`decode` writes 0, the empty word, for a malformed word; encoding 0 must be safe."""
     array = np.array(packed, np.uint64)
     expected = "".join(f"{number:b} " if number else " " for number in packed)
     assert spell(array) == expected

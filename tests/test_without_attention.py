@@ -1,4 +1,4 @@
-"""The least loss without attention, against the batches themselves and scipy."""
+"""The lowest loss without attention, compared with counts in batches and with scipy."""
 
 from math import log
 from pathlib import Path
@@ -26,7 +26,7 @@ tables = st.lists(
 
 
 def batch_of(config: Config, windows: int) -> Batch:
-    """Of the text that is trained on, but not the windows that are."""
+    """A batch of the training ranges, but of other windows than training reads."""
     stream = Stream(
         config.tokens.tokenizer(config.text, config.n),
         config.text.train,
@@ -39,7 +39,7 @@ def batch_of(config: Config, windows: int) -> Batch:
 
 
 @given(tables)
-def test_the_entropy_of_a_column_is_what_it_adds_to_the_row(rows: list[list[int]]) -> None:
+def test_conditional_entropy_is_joint_minus_row_entropy(rows: list[list[int]]) -> None:
     joint = np.array(rows)
     added = entropy(joint.ravel()) - entropy(joint.sum(1))
     assert conditional_entropy(joint) == pytest.approx(added, abs=1e-9)
@@ -48,7 +48,7 @@ def test_the_entropy_of_a_column_is_what_it_adds_to_the_row(rows: list[list[int]
 
 @pytest.mark.parametrize("kind", ["bpe", "words"])
 @pytest.mark.parametrize("task", ["ntp", "mlm"])
-def test_batches_have_it(task: str, kind: str) -> None:
+def test_least_loss_equals_that_of_batches(task: str, kind: str) -> None:
     changes = [f"tokens.kind={kind}", "tokens.size=12", "n=10^7"]
     config = changed(recipe(f"{task}-laptop"), changes)
     batch = batch_of(config, 2000)
@@ -59,15 +59,15 @@ def test_batches_have_it(task: str, kind: str) -> None:
     assert least_loss(config) == pytest.approx(counted, rel=0.005)
 
 
-def test_counts_that_scatter_are_made_up_for() -> None:
-    """Tokens in any order, four for each possible pair: as counted they look less random."""
+def test_miller_madow_corrects_finite_counts() -> None:
+    """With four random tokens per possible pair, raw counts underestimate the entropy."""
     random = np.random.default_rng(0)
     pairs = np.bincount(random.integers(64**2, size=4 * 64**2), minlength=64**2).reshape(64, 64)
     assert conditional_entropy(pairs) < log(64) - 0.1
     assert conditional_entropy(pairs) + miller_madow(pairs) == pytest.approx(log(64), abs=0.03)
 
 
-def test_few_pairs_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_correction_makes_few_pairs_sufficient(monkeypatch: pytest.MonkeyPatch) -> None:
     config = changed(recipe("ntp-laptop"), ["tokens.kind=bpe", "tokens.size=64"])
     many = least_loss(config)
     monkeypatch.setattr(without_attention, "MIN_TOKENS", 2**14)
@@ -85,7 +85,7 @@ FAST = ("model.heads=2", "model.context=32", "training.batch=2^10", "training.st
 def test_on_its_plateau_a_model_hardly_uses_other_tokens(
     learning: tuple[str, ...], uses_others: bool, tmp_path: Path
 ) -> None:
-    """The others can come from another window; once the loss has left its plateau, they cannot."""
+    """On the plateau, other tokens may come from another window; after it, they may not."""
     small = ("tokens.kind=bpe", "tokens.size=64", "model.layers=1", "training.validation=2^12")
     config = changed(recipe("mlm-laptop"), [*small, *learning])
     train(config, tmp_path / "run")

@@ -1,4 +1,4 @@
-"""Words generated against words that stand there: counted by hand, and by dictionaries."""
+"""Metrics of predicted words, compared with counts by hand and with plain dictionaries."""
 
 import math
 from collections import Counter
@@ -108,7 +108,7 @@ def test_primes_by_hand() -> None:
     assert at_primes(PREDICTED, TRUE, word=240) == ([], [])
 
 
-def test_who_knows_the_text_is_perfect() -> None:
+def test_perfect_predictions_have_perfect_scores() -> None:
     true = [words(at, at + 300, threads=1) for at in (10**6, 10**9, 10**12)]
     predicted = [t[:250] for t in true]
     assert accuracies(predicted, true).tolist() == [1, 1, 1]
@@ -133,7 +133,7 @@ def test_no_prompts() -> None:
     assert at_primes([], []) == ([], [])
 
 
-def test_a_truth_that_is_too_short_is_refused() -> None:
+def test_too_few_true_words_raise() -> None:
     for metric in divergences, word_scores, confusion, at_primes:
         with pytest.raises(InputError, match=r"^prompt 1: 2 predicted words, only 1 true$"):
             metric([packed(2), packed(2, 10)], [packed(2, 10), packed(2)])
@@ -166,7 +166,7 @@ def frequencies(sentence: Sequence[int]) -> dict[int, float]:
 
 
 @given(sentences())
-def test_divergences_are_what_dictionaries_say(pairs: Sentences) -> None:
+def test_divergences_equal_those_of_plain_dictionaries(pairs: Sentences) -> None:
     found = divergences(*both(pairs))
     for i, (said, there) in enumerate(pairs):
         p = frequencies(there[: len(said)].tolist())
@@ -226,7 +226,7 @@ def test_scores_confusion_and_primes_count_the_same_pairs(pairs: Sentences) -> N
 
 
 @given(sentences())
-def test_prompts_are_strangers_to_each_other(pairs: Sentences) -> None:
+def test_prompts_are_measured_independently(pairs: Sentences) -> None:
     together = divergences(*both(pairs))
     accuracy = accuracies(*both(pairs))
     for i, pair in enumerate(pairs):
