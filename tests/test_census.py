@@ -30,7 +30,7 @@ def known(x: int) -> dict[int, int]:
 
 
 def sieved_words(limit: int) -> list[int]:
-    """The packed words of 0..limit (0 for 0 and 1), prime by prime and nothing clever."""
+    """The packed words of 0..limit (0 for 0 and 1), by a plain sieve."""
     words = [""] * (limit + 1)
     for p in range(2, limit + 1):
         if words[p]:
@@ -64,7 +64,7 @@ def test_longer_texts() -> None:
         assert census(x, threads=1) == counts, x
 
 
-def test_the_most_frequent_come_first() -> None:
+def test_the_most_frequent_words_come_first() -> None:
     items = list(known(10**6).items())
     assert items == sorted(items, key=lambda item: (-item[1], item[0]))
     assert list(census(3).items()) == [(2, 2)]
@@ -92,7 +92,7 @@ def test_entropy(x: int, bits: float) -> None:
     assert unigram_entropy(known(x)) == pytest.approx(bits, abs=5e-7)
 
 
-def test_entropy_of_nothing_to_guess() -> None:
+def test_entropy_of_one_and_of_two_words() -> None:
     assert unigram_entropy({2: 7}) == 0
     assert unigram_entropy({2: 5, 12: 5}) == 1
 
@@ -104,12 +104,12 @@ def test_products_of_two_primes() -> None:
 
 
 @pytest.mark.parametrize("x", [10**2, 10**5, 10**8, 10**10, 10**11])
-def test_finds_the_whole_dictionary(x: int) -> None:
+def test_the_census_has_the_whole_dictionary(x: int) -> None:
     assert len(known(x)) == dictionary_size(x)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_threads_change_nothing(threads: int) -> None:
+def test_the_census_does_not_depend_on_threads(threads: int) -> None:
     assert list(census(10**9, threads=threads).items()) == list(known(10**9).items())
 
 
@@ -121,10 +121,9 @@ def test_quotients_on_both_sides_of_exact_floats() -> None:
 
 
 def test_sums_on_both_sides_of_exact_floats(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The integer division that only x > 2^50 needs gives what the floats give."""
+    """Integer division, which only x > 2^50 needs, and floating point give the same sum."""
     x = 10**8
-    cells, large, primes = module._tabulate(x)
-    arguments = cells, large, primes, 1 / primes, 6, x // 6, 2, 100
+    arguments = *module._tabulate(x), 6, x // 6, 2, 100
     monkeypatch.setattr(module, "_EXACT", 0)  # seen by the Python function, not by the kernel
     assert module._sum_of_pi.py_func(*arguments) == module._sum_of_pi(*arguments)
 

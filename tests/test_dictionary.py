@@ -1,4 +1,4 @@
-"""Which words occur up to x."""
+"""The dictionary against brute force and known sizes."""
 
 import pytest
 

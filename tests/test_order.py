@@ -70,7 +70,7 @@ def test_no_block_is_lost_between_pieces(monkeypatch: pytest.MonkeyPatch) -> Non
     lo, hi = 10**8, 10**8 + 5000
     monkeypatch.setattr(order, "piece_size", lambda hi: 7)
     monkeypatch.setattr(histograms, "segment_size", lambda hi: 3)
-    monkeypatch.setattr(order, "CACHED", 2)
+    monkeypatch.setattr(order, "CACHE_BLOCK", 2)
     for k, threads in itertools.product((1, 2, 5), (1, 2)):
         assert count_blocks(lo, hi, k, threads) == blocks_by_hand(lo, hi, k)
 

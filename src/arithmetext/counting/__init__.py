@@ -1,1 +1,1 @@
-"""Exact counts and statistics of the text."""
+"""Count words exactly, and compute statistics of the text."""

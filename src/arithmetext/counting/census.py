@@ -1,24 +1,26 @@
-"""The census: the exact count of every word of 2..x, without visiting the integers.
+"""The census: count every word of 2..x exactly, without visiting the integers.
 
-Write n > 1 as m·q with q its largest prime, and let pᵢ, the i-th prime, be the largest of m. Either
-q = pᵢ, or n is one of π(x/m) − i integers that all have the word of m followed by `10`. So every
-word is counted by walking over the m with m·pᵢ ≤ x, each of which adds
+Write n > 1 as m·q where q is its largest prime, and let pᵢ, the i-th prime, be the largest prime
+of m. Either q = pᵢ, or n is one of π(x/m) − i integers whose word is that of m followed by `10`. So
+the census walks over all m with m·pᵢ ≤ x, and each of them adds
 
-    π(x/m) − i    to the word of m followed by `10`, and
-    1             to the word of m·pᵢ.
+    π(x/m) − i    to the count of the word of m followed by `10`, and
+    1             to the count of the word of m·pᵢ.
 
-The walk goes down from m to m·p^e, p > pᵢ. Almost all of it is its last step: the children m·p with
-p² ≤ x/m < p³ have no children of their own, they share one word, and their counts are summed in a
-flat loop over consecutive primes. That loop runs about x^(3/4) / 5 times: 10⁹ for x = 10¹³.
+The walk goes from m to its children m·p^e with p > pᵢ. Almost all of the time is its last step:
+the children m·p with p² ≤ x/m < p³ have no children of their own and share one word, so their
+counts are summed in a flat loop over consecutive primes. This loop runs about x^(3/4) / 5 times:
+10⁹ times for x = 10¹³.
 
-π is needed at the quotients of x only. Up to a small multiple of √x it is read from a sieve, in one
-load of 64 bits. Above, it comes from Legendre's recurrence, one prime p ≤ √v at a time,
+π is needed only at the quotients x/m. Up to 32 √x it is read from a sieve, with one 64-bit load.
+Above, it comes from Legendre's recurrence, one prime p ≤ √v at a time,
 
     φ(v, p) = φ(v, p − 1) − (φ(v/p, p − 1) − π(p − 1)),    π(v) = φ(v, √v),
 
-where φ(v, p) counts the integers of 2..v that are prime or have no prime factor ≤ p. A small v/p is
-looked up in the finished sieve if v/p < p², where φ is already π, and otherwise in a second one
-that strikes out the multiples of p in step. All this takes less than a third of the whole time.
+where φ(v, p) counts the integers of 2..v that are prime or have no prime factor ≤ p. For a small
+v/p there are two cases. If v/p < p², φ is already π and is read from the finished sieve. Otherwise
+it is read from a second sieve, from which the multiples of p are struck out in step with the
+recurrence. All this takes less than a third of the total time.
 """
 
 import os
@@ -26,7 +28,7 @@ from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from math import fsum, isqrt, log2
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,15 +40,17 @@ from ..text.kernels import CHILD_LENGTHS, CHILDREN
 from ..trees import factor, packed
 from .dictionary import dictionary_size
 
-LARGEST = 10**18
+CENSUS_LIMIT = 10**18
 
-# π is sieved up to this multiple of √x: larger makes the sieve slower, smaller the recurrence.
+# π is sieved up to this multiple of √x. A larger one makes the sieve slower, a smaller one the
+# recurrence.
 _SIEVED = 32
-# Every m up to here is a task of its own. Enough tasks for many threads, each of them still long.
+# The subtree below each m ≤ _TASKS is a task of its own: enough tasks for many threads, and each is
+# still long.
 _TASKS = 1000
-# No integer up to LARGEST has more distinct primes.
+# No integer up to CENSUS_LIMIT has more distinct primes.
 _MOST_PRIMES = 15
-# Below this, a quotient by a prime is exact as a product of floats; see `_divide`.
+# Below this, `_divide` computes quotients exactly in floating point.
 _EXACT = 1 << 50
 
 _U = np.uint64
@@ -54,40 +58,49 @@ _Words = NDArray[np.uint64]
 _Integers = NDArray[np.int64]
 
 
-def census(x: int, *, threads: int | None = None) -> dict[int, int]:
-    """How often each word occurs among 2..x, by packed word, the most frequent first.
+class _PrimeCounts(NamedTuple):
+    """π at every quotient of x, and the primes up to 2 √x."""
 
-    On one core 0.2 s at 10^11, 0.7 s at 10^12, 3 s at 10^13, then five times longer for every
-    further digit. The result does not depend on the number of threads (None: one for each core).
+    cells: _Words  # π(v) for v ≤ 32 √x: see `_sieve`
+    large: _Integers  # [k]: π(x/k), for the k ≥ 1 with x/k beyond the cells
+    primes: _Integers
+    inverses: NDArray[np.float64]  # 1 / primes
+
+
+def census(x: int, *, threads: int | None = None) -> dict[int, int]:
+    """How often each packed word occurs among 2..x, the most frequent first.
+
+    On one core this takes 0.2 s at 10^11, 0.7 s at 10^12, 3 s at 10^13, and five times longer for
+    every further digit. `threads` is one for each core by default.
 
     >>> census(12)
     {2: 5, 12: 3, 10: 2, 50: 1}
     """
     check_bound(x)
     threads = threads or os.cpu_count() or 1
-    # Never waited for: after an interrupt the caller goes on, and the threads find nothing to do.
+    # Not a context manager, which would wait for the threads after an interrupt. They end by
+    # themselves, because the `finally` below takes all tasks away.
     pool = ThreadPoolExecutor(threads)
-    with progress("counting primes", 1):  # by one kernel: the bar only says what is being done
-        cells, large, primes = pool.submit(_tabulate, x).result()
-    inverses = 1 / primes
-    # On the way down, the stack holds the children of at most _MOST_PRIMES nodes, none of which has
-    # more than the root: the p^e with p^(e+2) ≤ x.
+    with progress("counting primes", 1):  # one kernel: the bar cannot advance, only name the work
+        pi = pool.submit(_tabulate, x).result()
+    # The stack holds the children of at most _MOST_PRIMES nodes. No node has more children than the
+    # root, which has one for each p^e with p^(e+2) ≤ x.
     depth = _MOST_PRIMES * sum(
-        int(np.searchsorted(primes, x ** (1 / k) + 1)) for k in range(3, x.bit_length() + 1)
+        int(np.searchsorted(pi.primes, x ** (1 / k) + 1)) for k in range(3, x.bit_length() + 1)
     )
     size = 1 << (2 * dictionary_size(x)).bit_length()
     total = min(_TASKS, isqrt(x))
     tasks = iter(range(1, total + 1))
 
     def work() -> tuple[_Words, _Integers]:
-        """Do tasks as long as there are any, counting into a hash table of this thread's own."""
+        """Take tasks until none is left; count words in a hash table of this thread."""
         words, counts = np.zeros(size, np.uint64), np.zeros(size, np.int64)
         stack, stack_of_words = np.empty((depth + 1, 3), np.int64), np.empty(depth + 1, np.uint64)
         for m in tasks:
             last = factor(m)[-1][0] if m > 1 else 1
-            stack[0] = m, x // m, np.searchsorted(primes, last, side="right")
+            stack[0] = m, x // m, np.searchsorted(pi.primes, last, side="right")
             stack_of_words[0] = packed(m)
-            _walk(cells, large, primes, inverses, total, stack, stack_of_words, words, counts)
+            _walk(pi, total, stack, stack_of_words, words, counts)
             advance()
         return words, counts
 
@@ -98,7 +111,7 @@ def census(x: int, *, threads: int | None = None) -> dict[int, int]:
             for _ in tasks:
                 pass
             pool.shutdown(wait=False)
-    merged = Counter({packed(2): _pi(cells, large, 1, x)})
+    merged = Counter({packed(2): _pi(pi.cells, pi.large, 1, x)})
     for words, counts in found:
         for slot in np.flatnonzero(words):
             merged[int(words[slot])] += int(counts[slot])
@@ -106,29 +119,27 @@ def census(x: int, *, threads: int | None = None) -> dict[int, int]:
 
 
 def check_bound(x: int) -> None:
-    """Refuse a census that cannot be made."""
-    if not 2 <= x <= LARGEST:
-        raise InputError(f"the census is of 2..x with x from 2 to 10^18, not {x}")
+    if not 2 <= x <= CENSUS_LIMIT:
+        raise InputError(f"a census is made of 2..x for x from 2 to 10^18, not {x}")
 
 
 def unigram_entropy(counts: Mapping[int, int]) -> float:
-    """Bits in one word drawn at random from a census."""
+    """The entropy, in bits, of one word drawn at random from a census."""
     total = sum(counts.values())
     return fsum(count / total * log2(total / count) for count in counts.values())
 
 
-def _tabulate(x: int) -> tuple[_Words, _Integers, _Integers]:
-    """The cells of the sieve, π(x/k) for the k with x/k beyond them, and the primes."""
+def _tabulate(x: int) -> _PrimeCounts:
     root = isqrt(x)
     cells = _sieve(_SIEVED * root)
-    # By Bertrand's postulate these include the successor of every prime ≤ √x.
+    # By Bertrand's postulate they include the successor of every prime ≤ √x.
     primes = _list_primes(cells, 2 * root)
-    return cells, _large_pi(x, _SIEVED * root, cells, primes), primes
+    return _PrimeCounts(cells, _large_pi(x, _SIEVED * root, cells, primes), primes, 1 / primes)
 
 
 @kernel
 def _popcount(bits: Any) -> Any:
-    """LLVM knows this sequence for the one instruction that it is."""
+    """The number of ones in 64 bits. LLVM compiles this to one instruction."""
     bits -= bits >> _U(1) & _U(0x5555555555555555)
     bits = (bits & _U(0x3333333333333333)) + (bits >> _U(2) & _U(0x3333333333333333))
     bits = (bits + (bits >> _U(4))) & _U(0x0F0F0F0F0F0F0F0F)
@@ -137,9 +148,13 @@ def _popcount(bits: Any) -> Any:
 
 @kernel
 def _sieve(limit: int) -> _Words:
-    """Cells of 32 odd numbers: a bit for each that is prime and, above, π before the first."""
+    """The primes up to `limit` in cells of 64 bits, one for every 32 odd numbers.
+
+    The low 32 bits tell which of the odd numbers are prime. The high 32 bits hold the number of
+    primes before the first of them.
+    """
     cells = np.full((limit >> 6) + 1, _U(0xFFFFFFFF))
-    cells[0] -= _U(1)  # 1 is no prime
+    cells[0] -= _U(1)  # 1 is not prime
     p = 3
     while p * p <= limit:
         if _is_prime(cells, p):
@@ -163,7 +178,7 @@ def _is_prime(cells: _Words, odd: int) -> Any:
 def _small_pi(cells: _Words, v: int) -> Any:
     """π(v) for 2 ≤ v within the cells."""
     half = (v - 1) >> 1
-    cell = cells[_U(half >> 5)]  # unsigned spares a test for negative indices
+    cell = cells[_U(half >> 5)]  # unsigned indices spare numba's test for negative ones
     return np.int64((cell >> _U(32)) + _popcount(cell << _U(63 - (half & 31))))
 
 
@@ -181,8 +196,9 @@ def _list_primes(cells: _Words, limit: int) -> _Integers:
 
 @kernel
 def _large_pi(x: int, limit: int, cells: _Words, primes: _Integers) -> _Integers:
-    """π(x/k) for every k with x/k > limit, by Legendre's recurrence; see the top."""
-    # The sieve in step: one bit for each odd number, and how many are left in blocks of 4 × 64.
+    """π(x/k) for every k with x/k > limit, by the recurrence at the top of this file."""
+    # The sieve that is struck out in step: one bit for each odd number, and how many are left in
+    # each block of 4 × 64.
     blocks = (limit >> 9) + 1
     bits = np.full(blocks * 4, ~_U(0))
     bits[0] -= _U(1)
@@ -228,9 +244,9 @@ def _large_pi(x: int, limit: int, cells: _Words, primes: _Integers) -> _Integers
 
 @kernel
 def _divide(v: int, k: int, inverse: float) -> int:
-    """⌊v/k⌋ for 1/k rounded to a float.
+    """⌊v/k⌋, where `inverse` is 1/k as a float.
 
-    (v + ½)/k is at least ½/k away from any integer, more than the two roundings below amount to.
+    (v + ½)/k is at least ½/k away from any integer, which is more than the two rounding errors.
     """
     return int((v + 0.5) * inverse) if v < _EXACT else v // k
 
@@ -243,20 +259,18 @@ def _pi(cells: _Words, large: _Integers, m: int, v: int) -> Any:
 
 @kernel
 def _walk(
-    cells: _Words,
-    large: _Integers,
-    primes: _Integers,
-    inverses: NDArray[np.float64],
+    pi: _PrimeCounts,
     others: int,
     stack: _Integers,
     stack_of_words: _Words,
     words: _Words,
     counts: _Integers,
 ) -> None:
-    """Count all that lies below the node on the stack, except below nodes ≤ others.
+    """Count the words of the subtree of the node on the stack, without the subtrees of m ≤ others.
 
-    A node is m, ⌊x/m⌋, how many primes there are up to the largest one of m, and the word of m.
+    A node is m, ⌊x/m⌋, the number of primes up to the largest prime of m, and the word of m.
     """
+    cells, large, primes, inverses = pi
     top = 1
     while top:
         top -= 1
@@ -296,7 +310,7 @@ def _walk(
 def _pi_of_root(cells: _Words, v: int) -> Any:
     """π(√v)."""
     root = int(np.sqrt(v))
-    root -= root * root > v  # a large v may have been rounded up
+    root -= root * root > v  # the root of a large v may have been rounded up
     return _small_pi(cells, root) if root > 1 else 0
 
 
@@ -311,14 +325,18 @@ def _sum_of_pi(
     i: int,
     end: int,
 ) -> Any:
-    """The sum of π(v/p), v = ⌊x/m⌋, over the primes number i + 1 to end."""
+    """The sum of π(v/p), v = ⌊x/m⌋, over the primes number i + 1 to `end`.
+
+    It takes the arrays one by one: numba would count references to them if it took the tuple apart
+    in every call.
+    """
     total = 0
     j = i
     while j < end and m * primes[j] < len(large):
         total += large[m * primes[j]]
         j += 1
     if v < _EXACT:
-        # `_divide` without its choice, so that the compiler makes vector instructions of the loop.
+        # `_divide` without its branch, so that the compiler makes vector instructions of the loop.
         for k in range(j, end):
             total += _small_pi(cells, int((v + 0.5) * inverses[k]))
     else:
@@ -329,8 +347,8 @@ def _sum_of_pi(
 
 @kernel
 def _add(words: _Words, counts: _Integers, word: Any, count: Any) -> None:
-    """Count a word in the hash table, which has room for every word there is."""
-    if count == 0:  # then the word may be too long to exist
+    """Add to the count of a word in the hash table, which has room for the whole dictionary."""
+    if count == 0:  # the word may be too long to exist
         return
     mask = _U(len(words) - 1)
     slot = word * _U(0x9E3779B97F4A7C15) >> _U(32) & mask

@@ -1,4 +1,4 @@
-"""Histograms compared: the divergence of two, and frequency against rank in one."""
+"""Compare histograms of words, and fit frequency against rank."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from ..text.ranges import spans
 
 Floats = NDArray[np.float64]
 
-CACHED = 1 << 17  # numbers that stay in the second-level cache from one operation to the next
+CACHE_BLOCK = 1 << 17  # 8-byte numbers processed at once, so that they stay in the L2 cache
 
 
 def js_matrix(counts: ArrayLike) -> Floats:
     """The Jensen–Shannon divergence in bits between every two rows of a matrix of counts.
 
-    JS(p, q) = H((p + q)/2) − (H(p) + H(q))/2. It is exact to about 10^-14.
+    JS(p, q) = H((p + q)/2) − (H(p) + H(q))/2, computed to about 10^-14.
     """
     rows = np.asarray(counts, np.float64)
     if not rows.any(1).all():
@@ -29,15 +29,15 @@ def js_matrix(counts: ArrayLike) -> Floats:
     n = len(rows)
     matrix = np.zeros((n, n))
     for i in range(n):
-        for a, b in spans(i + 1, n, max(1, CACHED // rows.shape[1])):
+        for a, b in spans(i + 1, n, max(1, CACHE_BLOCK // rows.shape[1])):
             mixed = row_entropies((rows[i] + rows[a:b]) / 2)
             matrix[i, a:b] = mixed - (entropies[i] + entropies[a:b]) / 2
-    # A divergence of nearly equal rows may come out as a negative rounding error.
+    # Rounding can make the divergence of nearly equal rows negative.
     return np.maximum(matrix + matrix.T, 0)
 
 
 def row_entropies(rows: Floats) -> Floats:
-    """The entropy of each row, in bits. 0 log 0 is 0: the tiny number keeps log 0 finite."""
+    """The entropy of each row, in bits. The 1e-300 makes 0 log 0 come out as 0."""
     return cast(Floats, -np.einsum("ij,ij->i", rows, np.log2(rows + 1e-300)))
 
 
@@ -54,10 +54,10 @@ class Fit:
 
 @dataclass(frozen=True)
 class RankFits:
-    """A power law and a parabola through frequencies by rank, on log–log axes.
+    """A power law and a parabola fitted to frequencies by rank, on log–log axes.
 
-    The differences are those of Akaike's and the Bayesian criterion, power law minus parabola:
-    above 10 or so, the power law fails.
+    The differences are those of the Akaike and Bayesian information criteria (AIC, BIC), power law
+    minus parabola. Above about 10, the power law fails.
     """
 
     ranks: int
@@ -74,12 +74,12 @@ def rank_frequency(counts: Mapping[int, int]) -> Floats:
 
 
 def fit_ranks(frequencies: ArrayLike) -> RankFits:
-    """Fit Zipf's law, and a parabola that may bend, to frequencies in decreasing order.
+    """Fit Zipf's law and a parabola to frequencies in decreasing order.
 
-    Least squares in which rank r weighs 1/r, so that every factor of two in rank counts alike;
-    unweighted, the fit would be one of the rarest words. For the criteria, weighted ranks count as
-    the (Σ w)² / Σ w² equally weighted ones that would be as precise: 45 for the 3266 words of
-    10^11, so that the long tail does not make any difference significant.
+    Least squares in which rank r has weight 1/r, so that every factor of two in rank counts alike.
+    Without weights, the rarest words would dominate the fit. For AIC and BIC the sample size is the
+    effective one, (Σ w)² / Σ w²: 45 for the 3266 words of 10^11. With the full size, the long tail
+    would make any difference significant.
     """
     y = np.log(np.asarray(frequencies, np.float64))
     if len(y) < 4:

@@ -1,8 +1,8 @@
-"""Counting: how often each word occurs, in a range or in every chunk of one.
+"""Count how often each word occurs, in a range or in each chunk of the text.
 
-Everything is counted exactly, from the words of every integer; nothing is sampled. The counting is
-one hash table that takes 64-bit keys: packed words, or blocks of consecutive words written as
-numbers. Pieces of a range are counted apart, by threads or on a cluster, and their tables added up.
+Counts are exact: every integer is visited, nothing is sampled. Keys are 64-bit numbers, packed
+words or blocks of consecutive words, counted in a hash table (`Table`). The pieces of a range are
+counted separately, on threads or on a cluster, and their tables are added.
 """
 
 from functools import partial
@@ -20,7 +20,7 @@ from .dictionary import dictionary_size
 
 Counts = NDArray[np.int64]
 
-MOST_CHUNKS = 10_000  # their divergences make a matrix of 800 MB
+MOST_CHUNKS = 10_000  # the matrix of their divergences has 800 MB
 
 _U = np.uint64
 
@@ -28,10 +28,10 @@ _U = np.uint64
 def count_words(
     lo: int, hi: int, *, threads: int | None = None, cluster: str | None = None
 ) -> dict[int, int]:
-    """How often each word occurs for lo ≤ n < hi, by packed word, the most frequent first.
+    """How often each packed word occurs for lo ≤ n < hi, the most frequent first.
 
-    It visits every integer, 350 million a second on one core at 10^10. For 2..x as a whole,
-    `census` is far faster.
+    It visits every integer: 350 million a second on one core at 10^10. For 2..x, `census` is far
+    faster.
 
     >>> count_words(2, 13)
     {2: 5, 12: 3, 10: 2, 50: 1}
@@ -54,16 +54,16 @@ def count_words(
 def chunk_histograms(
     n: int, chunks: int, *, threads: int | None = None, cluster: str | None = None
 ) -> tuple[Words, Counts]:
-    """The words of 2..n, and how often each occurs in each of the equal chunks of 2..n.
+    """The words of 2..n, and how often each occurs in each chunk of 2..n, [chunk, word].
 
-    Chunk k is (k n/chunks, (k+1) n/chunks]; the first begins at 2. Rows of the matrix are chunks,
-    columns words, the most frequent of the whole text first.
+    Chunk k is (k n/chunks, (k+1) n/chunks]; the first begins at 2. Words are ordered by their
+    frequency in all chunks together, the most frequent first.
     """
     check_chunks(n, chunks)
     size = n // chunks
     most = dictionary_size(n)
     tables = [Table(most) for _ in range(chunks)]
-    # Ranges are cut at multiples of their size and chunks one further, so all is shifted by 1.
+    # `over_ranges` cuts at multiples of a size and chunks begin one later, so all is shifted by 1.
     for parts in over_ranges(
         partial(_count_parts, most, size),
         1,
@@ -83,7 +83,6 @@ def chunk_histograms(
 
 
 def check_chunks(n: int, chunks: int) -> None:
-    """Refuse to cut 2..n into chunks that are unequal, too small or too many."""
     check_range(2, n + 1)
     if chunks < 1 or n % chunks or n // chunks < 2:
         raise InputError(f"2..{n} cannot be cut into {chunks} equal chunks of at least 2 integers")
@@ -92,7 +91,7 @@ def check_chunks(n: int, chunks: int) -> None:
 
 
 def _count_parts(most: int, chunk: int, lo: int, hi: int) -> list[tuple[int, Words, Counts]]:
-    """The counts of a range, apart for every chunk that it touches."""
+    """(chunk, words, counts) for every chunk that overlaps the range."""
     return [
         (a // chunk, *_count_piece(most, max(2, a + 1), b + 1)) for a, b in spans(lo, hi, chunk)
     ]
@@ -111,10 +110,13 @@ def _by_frequency(words: Words, counts: Counts) -> dict[int, int]:
 
 
 class Table:
-    """A number for each of many 64-bit keys, none of them 0: open addressing, at most half full."""
+    """A hash table from 64-bit keys, none of them 0, to numbers.
+
+    Open addressing with linear probing, at most half full, 16 bytes a slot.
+    """
 
     def __init__(self, most: int) -> None:
-        """`most`: how many different keys there can be; the table grows towards it as needed."""
+        """The table grows as needed, up to `most` different keys."""
         self.most = most
         self.used = 0
         self._new(1)
@@ -126,10 +128,10 @@ class Table:
         self.keys, self.values = np.zeros(1 << bits, np.uint64), np.zeros(1 << bits, np.int64)
 
     def add(self, keys: Words, amounts: Counts | None = None) -> None:
-        """Add to the number of each key, or 1 if no amounts are given.
+        """Add an amount, 1 by default, to the number of each key.
 
-        There is room for all of the keys before the first is added: those of another table come in
-        the order of their slots, and a smaller table would have to put them all at one end.
+        The table grows before the first key is added. The keys of another table come in the order
+        of their slots; a table that is too small would put them all at one end.
         """
         if amounts is None:
             amounts = np.broadcast_to(np.int64(1), len(keys))
@@ -141,12 +143,12 @@ class Table:
         self.used += _add(keys, amounts, self.keys, self.values, self.shift)
 
     def items(self) -> tuple[Words, Counts]:
-        """The keys, in no order, and their numbers."""
+        """The keys, in no particular order, and their numbers."""
         here = self.keys != 0
         return self.keys[here], self.values[here]
 
     def __getitem__(self, keys: Words) -> Counts:
-        """The number of each key; 0 for those that are not here."""
+        """The number of each key; 0 if the key is missing."""
         out = np.empty(len(keys), np.int64)
         _look_up(keys, self.keys, self.values, self.shift, out)
         return out
@@ -154,9 +156,9 @@ class Table:
 
 @kernel
 def _add(keys: Words, amounts: Counts, table: Words, values: Counts, shift: Any) -> int:
-    """Add the amounts; return how many keys are new. Half a nanosecond for a key in the cache.
+    """Add the amounts; return how many keys are new. 0.5 ns a key if the table is in the cache.
 
-    Everything unsigned, so that no index is looked at for its sign.
+    Unsigned indices spare numba's test for negative ones.
     """
     mask = _U(len(table) - 1)
     new = 0
@@ -184,14 +186,15 @@ def _look_up(keys: Words, table: Words, values: Counts, shift: Any, out: Counts)
 
 
 def ranks_of(words: Words) -> Table:
+    """The rank of each word, its place in `words` from 1; other words have rank 0."""
     table = Table(len(words))
     table.add(words, np.arange(1, len(words) + 1))
     return table
 
 
 def ranks_of_piece(words: Words, lo: int, hi: int) -> NDArray[np.uint16]:
-    """Which of the words, counted from 1, each integer has; 0 for none of them."""
-    if len(words) > np.iinfo(np.uint16).max:  # there are more below 10^18, but not in a short range
+    """The rank in `words`, from 1, of the word of each integer lo ≤ n < hi; 0 for other words."""
+    if len(words) > np.iinfo(np.uint16).max:  # 2..10^18 has more, but no short range
         raise InputError(f"{len(words)} different words are too many to number with 16 bits")
     table = ranks_of(words)
     return np.concatenate(

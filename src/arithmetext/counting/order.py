@@ -1,4 +1,4 @@
-"""The order of words: blocks, their entropies, compression, and the text read backwards."""
+"""The order of words: entropies of blocks, compression, and asymmetry under reversal."""
 
 import lzma
 import zlib
@@ -16,13 +16,12 @@ from ..progress import Advance, progress
 from ..text.export import lines
 from ..text.ranges import over_ranges, spans
 from ..text.sieve import Words, check_range, piece_size
-from .divergence import CACHED, row_entropies
+from .divergence import CACHE_BLOCK, row_entropies
 from .histograms import Counts, Table, count_words, ranks_of_piece
 
-# What has to stand in memory as a whole (a walk, a text to be compressed) ends here.
-LONGEST = 10**8
+MOST_IN_MEMORY = 10**8  # integers of a walk, or of a text to be compressed
 
-_TOSSES = 20  # of a coin for every block, to know the floor and its spread
+_RESAMPLES = 20  # random orientations of all blocks, for the noise floor and its spread
 _XZ = 9 | lzma.PRESET_EXTREME
 _STEP = 1 << 14  # words compressed between two steps of the progress bar
 
@@ -31,10 +30,11 @@ _U = np.uint64
 
 @dataclass(frozen=True)
 class BlockEntropy:
-    """The entropy of blocks of k words, in bits, as counted; add the correction for the estimate.
+    """The plug-in entropy of blocks of k words, in bits.
 
-    `conditional` is what the k-th word adds to the k − 1 before it. `correction` is what Miller and
-    Madow add for the blocks not seen: where it is not small, the range is too short for this k.
+    `conditional` is the entropy of the k-th word given the k − 1 before it, H(k) − H(k − 1).
+    `correction` is the Miller–Madow bias correction, not yet added to `entropy`. Where it is not
+    small, the range is too short for this k.
     """
 
     k: int
@@ -63,7 +63,7 @@ def block_entropies(
 
 
 def _vocabulary(lo: int, hi: int, k: int, threads: int | None, cluster: str | None) -> Words:
-    """The words of the range by rank, if there are blocks of k words and their keys fit 64 bits."""
+    """The words of the range by rank; refuses blocks of k words whose keys exceed 64 bits."""
     check_range(lo, hi)
     if not 1 <= k <= hi - lo:
         raise InputError(f"a text of {hi - lo} words has no blocks of {k} words")
@@ -71,8 +71,8 @@ def _vocabulary(lo: int, hi: int, k: int, threads: int | None, cluster: str | No
     longest = next(j for j in range(k, 0, -1) if (len(words) + 1) ** j <= 2**64)
     if longest < k:
         raise InputError(
-            f"blocks of {k} words are too long: of the {len(words)} different words of this range,"
-            f" at most {longest} fit into 64 bits"
+            f"blocks of {k} words are too long: with the {len(words)} different words of this"
+            f" range, blocks of at most {longest} fit into 64 bits"
         )
     return words
 
@@ -80,10 +80,10 @@ def _vocabulary(lo: int, hi: int, k: int, threads: int | None, cluster: str | No
 def _count_blocks(
     words: Words, lo: int, hi: int, k: int, threads: int | None, cluster: str | None
 ) -> Table:
-    """The table of all blocks of a range.
+    """Count the blocks that begin at lo ≤ n ≤ hi − k. About 100 bytes for each different block.
 
-    The key of a block has the ranks of its words as digits, to the base of one more than there are
-    words; ranks begin at 1, so no key is 0.
+    The digits of a block's key, in base len(words) + 1, are the ranks of its words. Ranks begin at
+    1, so no key is 0.
     """
     table = Table(len(words) ** k)
     for keys, counts in over_ranges(
@@ -100,13 +100,13 @@ def _count_blocks(
 
 
 def _count_blocks_of_piece(words: Words, k: int, lo: int, hi: int) -> tuple[Words, Counts]:
-    """The blocks that begin in [lo, hi), and may end in the next piece."""
+    """Count the blocks that begin in [lo, hi); some end in the next piece."""
     return _table_of_blocks(ranks_of_piece(words, lo, hi + k - 1), k, len(words)).items()
 
 
 def _table_of_blocks(ranks: NDArray[np.uint16], k: int, words: int) -> Table:
     table = Table(words**k)
-    for a, b in spans(0, len(ranks) - k + 1, CACHED):
+    for a, b in spans(0, len(ranks) - k + 1, CACHE_BLOCK):
         keys = np.zeros(b - a, np.uint64)
         for place in range(k):
             keys = keys * _U(words + 1) + ranks[a + place : b + place]
@@ -115,7 +115,7 @@ def _table_of_blocks(ranks: NDArray[np.uint16], k: int, words: int) -> Table:
 
 
 def _digits(keys: Words, k: int, words: int) -> Words:
-    """The ranks in each block, the last word first."""
+    """The ranks of the words of each block, [block, k], the last word first."""
     digits = np.empty((len(keys), k), np.uint64)
     for place in range(k):
         keys, digits[:, place] = np.divmod(keys, _U(words + 1))
@@ -123,7 +123,7 @@ def _digits(keys: Words, k: int, words: int) -> Words:
 
 
 def _compressed_size(compressor: Any, pieces: Iterable[bytes], advance: Advance) -> int:
-    """Piece by piece, so that progress is seen and an interrupt is obeyed."""
+    """The compressed size in bytes. Works piece by piece, for the progress bar and for Ctrl-C."""
     size = 0
     for piece in pieces:
         size += len(compressor.compress(piece))
@@ -131,10 +131,10 @@ def _compressed_size(compressor: Any, pieces: Iterable[bytes], advance: Advance)
     return size + len(compressor.flush())
 
 
-def _text(
+def _ranks_of_text(
     words: Words, lo: int, hi: int, threads: int | None, cluster: str | None
 ) -> NDArray[np.uint16]:
-    """The rank of the word of every integer, in memory."""
+    """The ranks of the words of lo ≤ n < hi, in one array."""
     job = partial(ranks_of_piece, words)
     pieces = over_ranges(
         job, lo, hi, size=piece_size(hi), threads=threads, cluster=cluster, title="reading"
@@ -143,16 +143,20 @@ def _text(
 
 
 def check_length(lo: int, hi: int) -> None:
+    """Refuse a range that is too long to keep in memory."""
     check_range(lo, hi)
-    if hi - lo > LONGEST:
-        raise InputError(f"{hi - lo} integers are too many to keep in memory: at most {LONGEST}")
+    if hi - lo > MOST_IN_MEMORY:
+        raise InputError(
+            f"{hi - lo} integers are too many to keep in memory: at most {MOST_IN_MEMORY}"
+        )
 
 
 @dataclass(frozen=True)
 class Compression:
-    """Bits for each word: the unigram entropy, and what gzip -9 and xz -9e need.
+    """Bits a word: the unigram entropy, and the sizes that gzip -9 and xz -9e reach.
 
-    `characters` are the words as 0 and 1 with a space between; `ranks` are 16-bit numbers.
+    `characters` is the text written as 0 and 1 with spaces between words; `ranks` is the text as
+    16-bit ranks of the words by frequency.
     """
 
     words: int
@@ -166,10 +170,10 @@ class Compression:
 def compression(
     lo: int, count: int, *, threads: int | None = None, cluster: str | None = None
 ) -> Compression:
-    """Compress the text of lo ≤ n < lo + count: some 15 s a million words, nearly all for xz."""
+    """Compress the text of lo ≤ n < lo + count: about 15 s a million words, nearly all for xz."""
     check_length(lo, lo + count)
     words = _vocabulary(lo, lo + count, 1, threads, cluster)
-    ranks = _text(words, lo, lo + count, threads, cluster)
+    ranks = _ranks_of_text(words, lo, lo + count, threads, cluster)
     pieces = [ranks[a:b] for a, b in spans(0, count, _STEP)]
     written = [lines(words[piece - 1]).replace(b"\n", b" ") for piece in pieces]
     written[-1] = written[-1][:-1]  # a space between words, none after the last
@@ -187,10 +191,10 @@ def compression(
 
 @dataclass(frozen=True)
 class Asymmetry:
-    """How much blocks differ from the same blocks read from right to left.
+    """How much the blocks of a text differ from the same blocks reversed.
 
-    `divergence` is the Jensen–Shannon divergence between the two, in bits; `one_way` the share of
-    the distinct blocks whose reversal never occurs.
+    `divergence` is the Jensen–Shannon divergence between the two distributions, in bits. `one_way`
+    is the share of the distinct blocks whose reversal never occurs.
     """
 
     distinct: int
@@ -200,12 +204,12 @@ class Asymmetry:
 
 @dataclass(frozen=True)
 class Orientation:
-    """The asymmetry of blocks of k words, and what chance alone makes of as many.
+    """The asymmetry of blocks of k words, and the noise floor.
 
-    `floor` is the mean divergence, and `spread` its standard deviation, of the same blocks with
-    each occurrence turned round or not by the toss of a coin. Above the floor a text is oriented.
-    Below it nothing follows: words of consecutive integers depend on each other, and frequent
-    blocks are spread more evenly than tosses would be, so the floor is somewhat too high.
+    `floor` and `spread` are the mean and the standard deviation of the divergence if each
+    occurrence of a block is reversed with probability 1/2. A text above the floor is oriented. A
+    text below it may be oriented or not: words of consecutive integers depend on each other, and
+    frequent blocks are spread more evenly than random ones, so the floor is somewhat too high.
     """
 
     k: int
@@ -232,15 +236,15 @@ def orientation(
     blocks = hi - lo - k + 1
     rng = np.random.default_rng(seed)
     floors = [
-        _asymmetry(blocks, tossed, both - tossed, palindromes).divergence
-        for tossed in (rng.binomial(both, 0.5) for _ in range(_TOSSES))
+        _asymmetry(blocks, resampled, both - resampled, palindromes).divergence
+        for resampled in (rng.binomial(both, 0.5) for _ in range(_RESAMPLES))
     ]
     text = _asymmetry(blocks, forward, backward, palindromes)
     return Orientation(k, blocks, text, float(np.mean(floors)), float(np.std(floors, ddof=1)))
 
 
 def _pairs(table: Table, k: int, words: int) -> tuple[Counts, Counts, int]:
-    """How often each block occurs in one direction and in the other, and how many have only one."""
+    """The counts of blocks and of their reversals, each pair once; the number of palindromes."""
     keys, counts = table.items()
     order = np.argsort(keys)
     keys, counts = keys[order], counts[order]
@@ -253,9 +257,10 @@ def _pairs(table: Table, k: int, words: int) -> tuple[Counts, Counts, int]:
 
 
 def _asymmetry(blocks: int, forward: Counts, backward: Counts, palindromes: int) -> Asymmetry:
-    """Palindromes are the same in both directions and count as such.
+    """The asymmetry, from the counts of pairs of blocks and their reversals.
 
-    A pair of blocks that stand as f to b, f + b = 1, adds its share times 1 − H(f, b).
+    A pair with counts in the ratio f : b, f + b = 1, adds its share of all blocks times
+    1 − H(f, b). Palindromes add 0.
     """
     both = forward + backward
     shares = np.stack([forward, backward], 1) / both[:, None]

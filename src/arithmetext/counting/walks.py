@@ -1,4 +1,4 @@
-"""The walk of a single word: how unevenly its occurrences are spread, at every scale."""
+"""The walk of one word: how its number of occurrences fluctuates in windows of every length."""
 
 import os
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from .order import check_length
 
 @dataclass(frozen=True)
 class Crossover:
-    """Two power laws that meet at a lag, with the exponents before and after it."""
+    """Two power laws that meet at `lag`, with exponents `before` and `after` it."""
 
     lag: float
     before: float
@@ -32,9 +32,9 @@ class Crossover:
 class Walk:
     """How the number of occurrences of one word in a window varies with the window's length.
 
-    `fluctuations` is F², the variance over all windows of that lag; `exponents` its local slope
-    d ln F² / d ln l: 1 for a walk without memory (diffusive), above 1 for one that persists
-    (superdiffusive), 2 for a ballistic one.
+    `fluctuations` is F²(l), the variance of this number over all windows of length l, for each of
+    the `lags`. `exponents` is the local slope d ln F² / d ln l: 1 for a walk without memory
+    (diffusive), above 1 for one that persists (superdiffusive), 2 for a ballistic one.
     """
 
     word: str
@@ -50,14 +50,14 @@ def walk(
 ) -> Walk:
     """The walk that steps up at every lo ≤ n < hi that has the word.
 
-    Lags go from 1 to a hundredth of the range, ten in each decade; longer ones would be variances
-    of too few windows. The mean is that of the whole range: a density that drifts within it is part
-    of F² and makes long lags look ballistic. To tell drift from memory, compare with a range of the
-    same length higher up, where the text hardly drifts.
+    Lags go from 1 to a hundredth of the range, ten in each decade; for longer lags there would be
+    too few windows. The mean is that of the whole range. If the density of the word drifts within
+    the range, the drift adds to F² and makes long lags look ballistic. To tell drift from memory,
+    compare with a range of the same length higher up, where the text hardly drifts.
     """
     check_length(lo, hi)
     if hi - lo < 1000:
-        raise InputError(f"a walk over {hi - lo} integers is too short: at least 1000")
+        raise InputError(f"a walk over {hi - lo} integers is too short: it needs at least 1000")
     packed = tree_of_word(word).packed
     path = np.zeros(hi - lo + 1, np.int32)
     if packed < 2**64:
@@ -80,6 +80,7 @@ def walk(
 
 
 def _steps(packed: int, lo: int, hi: int) -> NDArray[np.bool_]:
+    """Whether each integer of lo ≤ n < hi has the word."""
     return np.concatenate(
         [passing_words(a, b) == np.uint64(packed) for a, b in spans(lo, hi, segment_size(hi))]
     )
@@ -90,7 +91,7 @@ def fluctuations(
 ) -> list[float]:
     """F²(l), the variance of path[i + l] − path[i] over all i, for each lag.
 
-    A path goes up by 0 or 1 with each step, and has at most LONGEST of them.
+    A path goes up by 0 or 1 with each step and has at most MOST_IN_MEMORY steps.
     """
     with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
         return list(pool.map(partial(_variance, path), lags))
@@ -98,9 +99,14 @@ def fluctuations(
 
 @kernel
 def _variance(path: NDArray[np.int32], lag: int) -> float:
-    """Summed as integers, which makes vector instructions, by parts that cannot overflow."""
+    """The variance of path[i + lag] − path[i] over all i.
+
+    Integer sums, which compile to vector instructions, over parts too short to overflow.
+    """
     count = len(path) - lag
-    mean = (np.int64(path[-1]) - path[0]) * lag // (len(path) - 1)  # nearly: so nothing cancels
+    mean = (
+        (np.int64(path[-1]) - path[0]) * lag // (len(path) - 1)
+    )  # roughly: subtracting it avoids cancellation
     total, squares = 0.0, 0.0
     for begin in range(0, count, 512):
         part, part_squares = 0, 0
@@ -116,9 +122,9 @@ def _variance(path: NDArray[np.int32], lag: int) -> float:
 
 
 def crossover(lags: Sequence[int], squares: Sequence[float]) -> Crossover:
-    """The best fit of two straight lines that meet, to ln F² against ln l, by least squares.
+    """Fit two straight lines that meet to ln F² against ln l, by least squares.
 
-    The lag where they meet is searched on a grid, three lags from either end at least.
+    The lag where they meet is the best one of a grid from the third lag to the third-last.
     """
     if len(lags) < 7:
         raise InputError(f"two lines need at least 7 lags, not {len(lags)}")
