@@ -1,13 +1,13 @@
 """The compiled kernels of the sieve; docs/sieve.md explains the algorithm and its cost.
 
 The idea: the word of n needs only the exponents of its primes in increasing order, not the primes
-themselves. Each integer of a segment has one 16-bit accumulator. For the primes found so far it
-holds their number (4 bits) and the sum of their logarithms (12 bits).
+themselves. Each integer of a segment has one 16-bit accumulator: how many of its primes from 13 on
+were found so far (4 bits), and the sum of the logarithms of all primes found so far (12 bits).
 
 - Exponents of 2, 3, 5, 7 and 11 come from two periodic tables.
 - Each prime from 13 to √n is one addition to the accumulator of every multiple. It adds the child
-  `10` to the word. Primes come in increasing order, so the number of primes found so far is also
-  the position of the next child.
+  `10` to the word. Primes come in increasing order, so the number found so far is also the
+  position of the next child.
 - If p² divides n, the child is not `10`. The sieve notes these 2 % of the integers as patches, with
   the position of the child, and replaces the child at the end.
 - At most one prime is larger than √n. It is there if the logarithms found do not add up to log n.
