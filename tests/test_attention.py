@@ -16,9 +16,11 @@ from arithmetext.evaluation.attention import (
     AttentionByDistance,
     begins,
     by_distance,
+    peaks_at_multiples,
     swing,
 )
 from arithmetext.evaluation.codec import to_json
+from arithmetext.evaluation.estimates import UNKNOWN, Estimate
 from arithmetext.models.gpt import GPT, HEAD_DIM, GPTConfig, watching
 from arithmetext.text.sieve import words
 from arithmetext.tokens import BPE, Tokenizer, WordTokens
@@ -170,15 +172,23 @@ def test_the_head_is_chosen_in_one_half_and_measured_in_the_other() -> None:
     means[:, 0, 2] += 0.5 * (distances % 4 == 1)
     counts[:, 0] = 0  # as it is with a token for each word
     looked = AttentionByDistance(means * counts[:, None, None], counts)
-    found = looked.figures(4)
-    assert (found["layer"], found["head"]) == (1, 0)
-    assert found["swing"] == pytest.approx(0, abs=1e-9)
-    assert found["periodic"][0].value is None
-    assert [each.value for each in found["periodic"][1:]] == pytest.approx([1] * 40)
+    found = looked.summary(4)
+    assert (found.layer, found.head) == (1, 0)
+    assert found.swing == pytest.approx(0, abs=1e-9)
+    assert found.periodic[0].value is None
+    assert [each.value for each in found.periodic[1:]] == pytest.approx([1] * 40)
 
     # Pairs count alike, not windows.
     pairs, early = counts.sum(0)[1:], counts[:4].sum(0)[1:]
     waves = [0.5 * (distances % 4 == 1)[1:], (distances % 4 == 0)[1:] * early / pairs]
     expected = 1 + np.array(waves) / 3
-    assert [each.value for each in found["all"][1:]] == pytest.approx(expected.mean(0))
-    assert json.loads(json.dumps(to_json(found)))["all"][0]["value"] is None
+    assert [each.value for each in found.all_heads[1:]] == pytest.approx(expected.mean(0))
+    assert json.loads(json.dumps(to_json(found)))["all_heads"][0]["value"] is None
+
+
+def test_peaks_at_multiples_are_counted() -> None:
+    values = [9, 1, 1, 1, 3, 1, 1, 4, 2, 1, 1, 1, 1.5, 1, 1, 1, 8]
+    curve = [Estimate(value, value, value) for value in values]
+    assert peaks_at_multiples(curve, 4) == (2, 3)  # 4 and 12, not 8; 16 has one neighbour
+    curve[13] = UNKNOWN
+    assert peaks_at_multiples(curve, 4) == (1, 3)

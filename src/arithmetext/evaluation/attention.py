@@ -10,8 +10,9 @@ Attention is divided by uniform attention: position q sees q + 1 tokens, so unif
 see them.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -47,24 +48,52 @@ class AttentionByDistance:
         with np.errstate(invalid="ignore"):
             return np.asarray(self.sums.sum(0) / self.counts.sum(0))
 
-    def figures(self, period: int) -> dict[str, Any]:
-        """The mean over all heads, and the head with the largest swing at this period.
+    def summary(self, period: int) -> "HeadsByDistance":
+        """The mean of all heads, and the head with the clearest period.
 
-        The best of many heads can look periodic by chance. So the head is chosen in the first half
-        of the windows and measured in the second. The choice ignores distance 0, at which tokens
-        attend to themselves.
+        The best of many heads looks periodic by chance, so the head is chosen in the first half of
+        the windows and shown in the second. Distance 0, where tokens attend to themselves, does not
+        count in the choice.
         """
         half = len(self.sums) // 2
         chosen, shown = self[:half], self[half:]
         swings = swing(chosen.curves()[..., 1:], period)
         layer, head = (int(i) for i in np.unravel_index(np.argmax(swings), swings.shape))
-        return {
-            "all": _estimates(self.sums.mean((1, 2)), self.counts),
-            "layer": layer,
-            "head": head,
-            "swing": float(swing(shown.curves()[layer, head, 1:], period)),
-            "periodic": _estimates(shown.sums[:, layer, head], shown.counts),
-        }
+        periodic = _estimates(shown.sums[:, layer, head], shown.counts)
+        return HeadsByDistance(
+            all_heads=_estimates(self.sums.mean((1, 2)), self.counts),
+            layer=layer,
+            head=head,
+            swing=float(swing(shown.curves()[layer, head, 1:], period)),
+            periodic=periodic,
+            peaks=peaks_at_multiples(periodic, period),
+        )
+
+
+class Peaks(NamedTuple):
+    """How many multiples of a period get more attention than the mean of their two neighbours."""
+
+    higher: int
+    multiples: int
+
+
+@dataclass(frozen=True)
+class HeadsByDistance:
+    """Attention by distance: the mean of all heads, and one periodic head."""
+
+    all_heads: list[Estimate]
+    layer: int
+    head: int
+    swing: float  # how far the residues of the distance lie apart in that head
+    periodic: list[Estimate]  # attention of that head
+    peaks: Peaks  # of that head
+
+
+def peaks_at_multiples(attention: Sequence[Estimate], period: int) -> Peaks:
+    """Compare attention at the multiples of the period with that one integer nearer and farther."""
+    curve = np.array([estimate.value for estimate in attention], np.float64)
+    at = np.arange(period, len(curve) - 1, period)
+    return Peaks(int((curve[at] > (curve[at - 1] + curve[at + 1]) / 2).sum()), len(at))
 
 
 def by_distance(

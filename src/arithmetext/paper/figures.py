@@ -6,9 +6,15 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.patches import FancyBboxPatch, PathPatch
+from matplotlib.path import Path
 from numpy.typing import ArrayLike
 
+from ..drawing import Node, lay_out
 from ..evaluation.estimates import Estimate
+from ..tokens.picture import word_spans
+from ..trees import tree_of_word
 
 # Colours from dark to light, which stay apart in grey; each has its own line and its own marker.
 COLOURS = ("#1f2a6b", "#b0413e", "#2a9d8f", "#e0a030")
@@ -94,3 +100,61 @@ def legend_above(axes: Axes, columns: int) -> None:
     axes.legend(
         loc="lower center", bbox_to_anchor=(0.5, 1), ncols=columns, frameon=False, fontsize=9
     )
+
+
+_BOX = 1.9  # height of the box of a token
+_GAP = 0.9  # between two boxes, in characters
+
+
+def token_strip(axes: Axes, tokens: Sequence[str], first: int, attention: Sequence[float]) -> None:
+    """Tokens in boxes, the trees of first, first + 1, … above, the last one's attention below."""
+    middles, characters, x = [], [], 0.0  # x of the middles of boxes, and of their characters
+    for token in tokens:
+        box = FancyBboxPatch(
+            (x, 0), len(token), _BOX, boxstyle="round,pad=0.15", fc="#eef0f8", ec="black", lw=1
+        )
+        axes.add_patch(box)
+        middles.append(x + len(token) / 2)
+        for letter in token.replace(" ", "·"):
+            characters.append(x + 0.5)
+            axes.text(
+                x + 0.5, _BOX / 2, letter, family="monospace", size=12, ha="center", va="center"
+            )
+            x += 1
+        x += _GAP
+    text = "".join(tokens) + " "
+    for n, (start, stop) in enumerate(word_spans(text), start=first):
+        middle = (characters[start] + characters[stop - 1]) / 2
+        axes.text(middle, _BOX + 0.6, str(n), ha="center", size=10, color="0.3")
+        _small_tree(axes, text[start:stop], middle)
+    _attention_arcs(axes, middles, attention)
+    axes.set_xlim(-0.6, x - _GAP + 0.6)
+    axes.set_ylim(-11.8, _BOX + 7.4)
+    axes.axis("off")
+
+
+def _small_tree(axes: Axes, word: str, middle: float) -> None:
+    nodes = lay_out(tree_of_word(word), gap=1).nodes
+
+    def place(node: Node) -> tuple[float, float]:
+        return middle + 0.85 * (node.x - nodes[0].x), _BOX + 2.9 + 1.9 * node.depth
+
+    edges = [[place(node), place(child)] for node in nodes for child in node.children]
+    axes.add_collection(LineCollection(edges, colors="black", lw=1))
+    x, y = zip(*map(place, nodes), strict=True)
+    axes.scatter(x, y, 16, "white", edgecolors="black", lw=0.9, zorder=3)
+
+
+def _attention_arcs(axes: Axes, middles: Sequence[float], attention: Sequence[float]) -> None:
+    """Arcs from the last token to each other one, as wide as the attention paid to it."""
+    *others, last = middles
+    for middle, weight in zip(others, attention, strict=False):
+        depth = -3.6 - 0.26 * (last - middle)
+        curve = Path(
+            [(last, -1.9), (last, depth), (middle, depth), (middle, -2.3)],
+            [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4],
+        )
+        axes.add_patch(PathPatch(curve, fc="none", ec=COLOURS[0], lw=0.3 + 18 * weight, alpha=0.75))
+    axes.scatter(others, [-2.1] * len(others), 30, COLOURS[0], marker="^")
+    for middle, weight in zip(middles, attention, strict=True):
+        axes.text(middle, -0.45, f"{100 * weight:.0f} %", ha="center", va="top", size=9, zorder=4)

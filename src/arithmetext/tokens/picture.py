@@ -25,7 +25,7 @@ def text_picture(tokens: Sequence[str], first: int, width: int = 100) -> str:
         breaks.append(len(cells))
     cells.append("│")
     labels = [" "] * (len(cells) + 24)
-    for n, (start, stop) in enumerate(_words("".join(tokens)), start=first):
+    for n, (start, stop) in enumerate(word_spans("".join(tokens)), start=first):
         label = _label(n, first)
         middle = (columns[start] + columns[stop - 1] - len(label) + 1) // 2
         labels[max(0, middle) : max(0, middle) + len(label)] = label
@@ -43,7 +43,7 @@ def text_picture(tokens: Sequence[str], first: int, width: int = 100) -> str:
 def svg_picture(tokens: Sequence[str], first: int) -> str:
     """The same as a stand-alone SVG, with the trees of the integers above."""
     character, box, gap, margin = 9.0, 26.0, 7.0, 14.0
-    shapes = [trees.tree_of_word("".join(tokens)[a:b]) for a, b in _words("".join(tokens))]
+    shapes = [trees.tree_of_word("".join(tokens)[a:b]) for a, b in word_spans("".join(tokens))]
     highest = max((shape.height for shape in shapes), default=0)
     top = margin + 18.0 * highest + 34
     parts: list[str] = []
@@ -58,7 +58,7 @@ def svg_picture(tokens: Sequence[str], first: int) -> str:
             parts.append(f'<text x="{places[-1]:g}" y="{top + 18:g}">{shown}</text>')
         x += width + gap
     for n, (shape, (a, b)) in enumerate(
-        zip(shapes, _words("".join(tokens)), strict=True), start=first
+        zip(shapes, word_spans("".join(tokens)), strict=True), start=first
     ):
         middle = (places[a] + places[b - 1]) / 2
         parts.append(f'<text class="n" x="{middle:g}" y="{top - 8:g}">{_label(n, first)}</text>')
@@ -104,7 +104,7 @@ def _label(n: int, first: int) -> str:
     return str(n) if first < 10**4 else f"+{n - first}"
 
 
-def _words(text: str) -> list[tuple[int, int]]:
+def word_spans(text: str) -> list[tuple[int, int]]:
     """(begin, end) of every complete word of a text, that is, every word followed by a space."""
     spans, start = [], 0
     for place, character in enumerate(text):
