@@ -46,9 +46,8 @@ def ridge(
     """A histogram of height below 1 that stands on the horizontal line y = `base`."""
     edges = np.asarray(bins)
     counts, _ = np.histogram(values, edges)
-    first, *_, last = (*counts.nonzero()[0], counts.nonzero()[0][-1])
-    inside = slice(first, last + 1)
-    heights = base + 0.85 * counts[inside] / counts.max()
+    first, last = counts.nonzero()[0][[0, -1]]  # the empty bins outside are not drawn
+    heights = base + 0.85 * counts[first : last + 1] / counts.max()
     shown = edges[first : last + 2]
     axes.stairs(heights, shown, baseline=base, fill=True, color=style["color"], alpha=0.3)
     axes.stairs(heights, shown, baseline=base, label=label, **style)
@@ -158,3 +157,13 @@ def _attention_arcs(axes: Axes, middles: Sequence[float], attention: Sequence[fl
     axes.scatter(others, [-2.1] * len(others), 30, COLOURS[0], marker="^")
     for middle, weight in zip(middles, attention, strict=True):
         axes.text(middle, -0.45, f"{100 * weight:.0f} %", ha="center", va="top", size=9, zorder=4)
+
+
+def ridge_axes(axes: Axes, names: Sequence[str]) -> None:
+    """Name the rows of ridges, from the bottom to the top."""
+    for k in range(len(names)):
+        axes.axhline(k, color="0.6", lw=0.6, zorder=0)
+    axes.set_yticks(range(len(names)), names, va="bottom")
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(0, len(names))
+    axes.grid(axis="x", alpha=0.3)
