@@ -12,6 +12,7 @@ from arithmetext import sources
 from arithmetext.paper import study as studies
 from arithmetext.training import recipes
 from arithmetext.training import run_cache as kept
+from conftest import changed
 
 ROOT = sources.ROOT
 
@@ -229,7 +230,8 @@ def test_a_result_is_made_again_if_its_code_changes(
     tmp_path: Path, copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study = studies.all_studies()["decided_sentences"]
-    monkeypatch.setattr(study, "settings", lambda scale: {"searched_to": 1000})
+    small = changed(study.settings("laptop"), searched_to=1000)
+    monkeypatch.setattr(study, "settings", lambda scale: small)
     own = copy / "paper/studies/decided_sentences.py"
     assert studies.why_recomputed(study, "laptop", tmp_path) == ""
     result = studies.perform(study, "laptop", tmp_path)
@@ -246,8 +248,8 @@ def test_a_result_is_made_again_if_its_code_changes(
         (copy / "text/kernels.py", *ADDED),  # through others
         (copy / "search/sentences.py", *ADDED),
         (own, '"101010 101010"', '"1010 1010"'),  # a constant that `run` uses
-        (own, "5 - len(first)", "6 - len(first)"),  # a helper
-        (own, 'hi = settings["searched_to"] + 1', 'hi = settings["searched_to"]'),
+        (own, "FIRST - len(first)", "6 - len(first)"),  # a helper
+        (own, "hi = settings.searched_to + 1", "hi = settings.searched_to"),
     ):
         change(file, *changes)
         assert studies.cached_result(study, "laptop", tmp_path) is None
@@ -256,7 +258,8 @@ def test_a_result_is_made_again_if_its_code_changes(
         result = studies.perform(study, "laptop", tmp_path)
     for file in ("errors.py", "integers.py", "trees.py", "text/sieve.py", "text/ranges.py"):
         change(copy / file, "\n\n\n", "\n\nADDED = 1\n\n\n")
-    monkeypatch.setattr(study, "settings", lambda scale: {"searched_to": 100})
+    smaller = changed(small, searched_to=100)
+    monkeypatch.setattr(study, "settings", lambda scale: smaller)
     why = studies.why_recomputed(study, "laptop", tmp_path)
     assert why == "settings, errors.py, integers.py and 3 more changed"
 

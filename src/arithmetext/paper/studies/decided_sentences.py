@@ -1,14 +1,18 @@
-"""Sentences whose fate arithmetic decides: each searched for, and checked against its theorem."""
+"""Sentences whose occurrences arithmetic decides: a search for each, against its theorem."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ...integers import format_integer
 from ...search.sentences import find, find_runs, parse_sentence
-from ..study import Verdict
+from ..figures import LINES, MARKERS
+from ..study import Table, Verdict
 
 TITLE = "Sentences that arithmetic decides"
 PLACE = 15
@@ -22,56 +26,87 @@ SENTENCES: tuple[tuple[str, list[int], str], ...] = (
     ("111000 10", [16, 256], "Fermat primes of prime index; whether there is a third is open"),
     ("10 111000", [], "2^(q^s) − 1 has the divisor 2^(q^(s−1)) − 1"),
 )
-# A property that never holds for so many integers in a row, whether the paper says so, and why.
+# A property, for how many consecutive integers it never holds, whether the paper says so, and why.
 RUNS: tuple[tuple[str, int, bool, str], ...] = (
     ("square-free", 4, True, "one of any four consecutive integers is divisible by 4"),
     ("same word", 4, False, "of four, one is divisible by 4 and another is twice an odd number"),
 )
-# Recurrent sentences, for contrast.
-COUNTED = ("10 1100", "1010 10", "10 1010", "101010 101010")
+RECURRENT = ("10 1100", "1010 10", "10 1010", "101010 101010")  # for contrast
+
+FIRST = 5  # occurrences that are listed
 
 
-def settings(scale: str) -> dict[str, Any]:
-    return {"searched_to": 10**8 if scale == "laptop" else 10**10}
+@dataclass(frozen=True)
+class Settings:
+    searched_to: int
 
 
-def run(settings: dict[str, Any]) -> dict[str, Any]:
-    hi = settings["searched_to"] + 1
+@dataclass(frozen=True)
+class Occurrences:
+    what: str  # a sentence, or a property of consecutive integers
+    count: int
+    first: list[int]  # the least integers at which it begins
+    up_to_power: list[int]  # how often it begins at or before 10^0, 10^1, …, 10^18
+
+
+@dataclass(frozen=True)
+class Decided(Occurrences):
+    expected: list[int]  # where it begins, according to the theorem
+    in_paper: bool
+    why: str  # the theorem
+
+    @property
+    def as_expected(self) -> bool:
+        return self.first == self.expected and self.count == len(self.expected)
+
+
+@dataclass(frozen=True)
+class Result:
+    searched_to: int
+    decided: list[Decided]
+    recurrent: list[Occurrences]
+
+
+def settings(scale: str) -> Settings:
+    return Settings(searched_to=10**8 if scale == "laptop" else 10**10)
+
+
+def run(settings: Settings) -> Result:
+    hi = settings.searched_to + 1
     decided = [
-        {"what": text, "expected": expected, "in_paper": True, "why": why}
-        | _gather(find(parse_sentence(text), 2, hi, title=text))
+        Decided(text, *_search(text, hi), expected, in_paper=True, why=why)
         for text, expected, why in SENTENCES
     ]
-    decided += [
-        {"what": f"{kind}, {length} in a row", "expected": [], "in_paper": in_paper, "why": why}
-        | _gather(find_runs(kind, length, 2, hi, title=kind))
-        for kind, length, in_paper, why in RUNS
-    ]
-    counted = [
-        {"what": text} | _gather(find(parse_sentence(text), 2, hi, title=text)) for text in COUNTED
-    ]
-    return {"searched_to": settings["searched_to"], "decided": decided, "counted": counted}
+    for kind, length, in_paper, why in RUNS:
+        found = summarize(find_runs(kind, length, 2, hi, title=kind))
+        decided.append(Decided(f"{kind}, {length} in a row", *found, [], in_paper, why))
+    recurrent = [Occurrences(text, *_search(text, hi)) for text in RECURRENT]
+    return Result(settings.searched_to, decided, recurrent)
 
 
-def _gather(pieces: Iterator[Any]) -> dict[str, Any]:
-    """How many there are up to every power of ten, and the first few."""
+def _search(text: str, hi: int) -> tuple[int, list[int], list[int]]:
+    return summarize(find(parse_sentence(text), 2, hi, title=text))
+
+
+def summarize(pieces: Iterator[Any]) -> tuple[int, list[int], list[int]]:
+    """How many starts there are, the first few, and how many up to each power of ten."""
     first: list[int] = []
     by_power = np.zeros(20, np.int64)
     for starts in pieces:
-        first += starts[: 5 - len(first)].tolist()
+        first += starts[: FIRST - len(first)].tolist()
         by_power += np.array([np.count_nonzero(starts <= 10**k) for k in range(19)] + [len(starts)])
-    return {"count": int(by_power[-1]), "first": first, "up_to_power": by_power[:-1].tolist()}
+    return int(by_power[-1]), first, by_power[:-1].tolist()
 
 
-def plot(data: dict[str, Any]) -> Figure:
+def plot(result: Result) -> Figure:
     figure = Figure(figsize=(7.2, 4.2), layout="constrained")
     axes = figure.subplots()
-    powers = range(1, len(str(data["searched_to"])))
-    occurring = [row for row in data["decided"] if row["count"]]
-    for row, marker in zip(occurring, "os^D", strict=True):
-        axes.plot(*_curve(row, powers), color="0.6", marker=marker, label=row["what"])
-    for row, style in zip(data["counted"], ["-", "--", "-.", ":"], strict=True):
-        axes.plot(*_curve(row, powers), style, label=row["what"])
+    powers = range(1, len(str(result.searched_to)))
+    occurring = [row for row in result.decided if row.count]
+    for row, marker in zip(occurring, MARKERS, strict=True):
+        _plot_counts(axes, row, powers, color="0.6", marker=marker)
+    for recurrent, line in zip(result.recurrent, LINES, strict=True):
+        _plot_counts(axes, recurrent, powers, linestyle=line)
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("n")
@@ -81,46 +116,47 @@ def plot(data: dict[str, Any]) -> Figure:
     return figure
 
 
-def _curve(row: dict[str, Any], powers: Sequence[int]) -> tuple[list[int], list[int]]:
-    found = [k for k in powers if row["up_to_power"][k]]
-    return [10**k for k in found], [row["up_to_power"][k] for k in found]
+def _plot_counts(axes: Axes, row: Occurrences, powers: range, **style: Any) -> None:
+    counts = {10**k: row.up_to_power[k] for k in powers if row.up_to_power[k]}
+    axes.plot(list(counts), list(counts.values()), label=row.what, **style)
 
 
-def caption(data: dict[str, Any]) -> str:
-    nowhere = [row["what"] for row in data["decided"] if not row["count"]]
+def caption(result: Result) -> str:
+    nowhere = [row.what for row in result.decided if not row.count]
     return (
-        f"Occurrences of sentences up to n; every start up to"
-        f" {format_integer(data['searched_to'])} was"
-        " examined. Grey: sentences that occur a settled number of times; coloured: some that"
-        f" recur. Found nowhere, as arithmetic demands: {'; '.join(nowhere)}."
+        "Occurrences of sentences up to n. Every start up to"
+        f" {format_integer(result.searched_to)} was examined. Grey: sentences whose occurrences"
+        " arithmetic decides. Coloured: sentences that recur. Never found, as arithmetic demands:"
+        f" {'; '.join(nowhere)}."
     )
 
 
-def table(data: dict[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+def table(result: Result) -> Table:
     rows = [
-        [row["what"], row["count"], ", ".join(map(str, row["first"])), row.get("why", "recurs")]
-        for row in [*data["decided"], *data["counted"]]
+        [row.what, row.count, ", ".join(map(str, row.first)), why]
+        for row, why in [
+            *((row, row.why) for row in result.decided),
+            *((row, "recurs") for row in result.recurrent),
+        ]
     ]
     return ["sentence", "occurrences", "first at", "why"], rows
 
 
-def verdicts(data: dict[str, Any]) -> list[Verdict]:
+def verdicts(result: Result) -> list[Verdict]:
     return [
         Verdict(
-            claim=f"“{row['what']}” {_begins(row['expected'])}.",
-            paper=_places(row["expected"]),
-            ours=f"{_places(row['first'])} up to {format_integer(data['searched_to'])} (all"
-            " examined)",
-            agrees=row["first"] == row["expected"] and row["count"] == len(row["expected"]),
-            why=row["why"],
+            key=re.sub(r"\W+", "-", row.what),
+            claim=f"“{row.what}” "
+            + (f"begins at {_places(row.expected)}." if row.expected else "never occurs."),
+            paper=_places(row.expected),
+            ours=f"{_places(row.first)} up to {format_integer(result.searched_to)} (all examined)",
+            criterion="the search finds exactly the paper's starts",
+            agrees=row.as_expected,
+            why=row.why,
         )
-        for row in data["decided"]
-        if row["in_paper"]
+        for row in result.decided
+        if row.in_paper
     ]
-
-
-def _begins(starts: list[int]) -> str:
-    return f"begins at {_places(starts)}" if starts else "never occurs"
 
 
 def _places(starts: list[int]) -> str:
