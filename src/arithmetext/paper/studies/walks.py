@@ -1,104 +1,131 @@
 """How unevenly single words are spread, near the beginning of the text and far from it."""
 
-from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from ...counting.walks import walk
+from ...counting.walks import Walk, walk
 from ...integers import format_integer
-from ..study import Verdict
+from ..figures import LINES
+from ..study import Table, Verdict
 
 TITLE = "Walks of single words"
 PLACE = 40
 COST = {"laptop": 1, "gpu": 10}
 
-
-def settings(scale: str) -> dict[str, Any]:
-    return {
-        "words": ["10", "1010", "101010", "11001010"],
-        "starts": [2, 10**10],
-        "count": 10**7 if scale == "laptop" else 10**8,
-    }
+SUPERDIFFUSIVE = 1.2  # walks with a greater exponent; a walk without memory has exponent 1
+DRIFT = (
+    "In general, a word whose density drifts within the range varies more in long windows, and"
+    " densities drift less where the integers are larger."
+)
 
 
-def run(settings: dict[str, Any]) -> dict[str, Any]:
-    count = settings["count"]
-    return {
-        "count": count,
-        "walks": [
-            {"start": start} | asdict(walk(word, start, start + count))
-            for start in settings["starts"]
-            for word in settings["words"]
+@dataclass(frozen=True)
+class Settings:
+    words: tuple[str, ...]
+    starts: tuple[int, ...]
+    count: int  # integers from each start
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """The walks from one start, with the least and the greatest of their exponents."""
+
+    start: int
+    walks: list[Walk]
+    before: tuple[float, float]  # the crossover
+    after: tuple[float, float]
+    crossing: int  # walks that become superdiffusive
+
+    @property
+    def mostly_crossing(self) -> bool:
+        return self.crossing > len(self.walks) / 2
+
+
+@dataclass(frozen=True)
+class Result:
+    count: int
+    stretches: list[Stretch]
+
+
+def settings(scale: str) -> Settings:
+    words = ("10", "1010", "101010", "11001010")
+    return Settings(words, starts=(2, 10**10), count=10**7 if scale == "laptop" else 10**8)
+
+
+def run(settings: Settings) -> Result:
+    count = settings.count
+    return Result(
+        count,
+        [
+            summarize(start, [walk(word, start, start + count) for word in settings.words])
+            for start in settings.starts
         ],
-    }
+    )
 
 
-def plot(data: dict[str, Any]) -> Figure:
+def summarize(start: int, walks: list[Walk]) -> Stretch:
+    before = [each.crossover.before for each in walks]
+    after = [each.crossover.after for each in walks]
+    crossing = sum(a < SUPERDIFFUSIVE < b for a, b in zip(before, after, strict=True))
+    return Stretch(start, walks, (min(before), max(before)), (min(after), max(after)), crossing)
+
+
+def plot(result: Result) -> Figure:
     figure = Figure(figsize=(9.6, 3.8), layout="constrained")
-    starts = sorted({each["start"] for each in data["walks"]})
-    panels = figure.subplots(1, len(starts), sharey=True)
-    for axes, start in zip(panels, starts, strict=True):
-        shown = [each for each in data["walks"] if each["start"] == start]
-        for each, style in zip(shown, ["-", "--", "-.", ":"], strict=True):
-            first = each["fluctuations"][0]
-            spread = [
-                f / first / lag for f, lag in zip(each["fluctuations"], each["lags"], strict=True)
-            ]
-            axes.loglog(each["lags"], spread, style, label=each["word"])
-        axes.set_title(f"from {format_integer(start)}", fontsize=10)
+    panels = figure.subplots(1, len(result.stretches), sharey=True)
+    for axes, stretch in zip(panels, result.stretches, strict=True):
+        for each, line in zip(stretch.walks, LINES, strict=True):
+            first = each.fluctuations[0]
+            values = zip(each.fluctuations, each.lags, strict=True)
+            spread = [fluctuation / first / lag for fluctuation, lag in values]
+            axes.loglog(each.lags, spread, line, label=each.word)
+        axes.set_title(f"from {format_integer(stretch.start)}", fontsize=10)
         axes.set_xlabel("length of the window")
         axes.grid(alpha=0.3)
-    panels[0].set_ylabel("variance, as a multiple of no memory")
+    panels[0].set_ylabel("variance relative to independent draws")
     panels[0].legend(frameon=False)
     return figure
 
 
-def caption(data: dict[str, Any]) -> str:
+def caption(result: Result) -> str:
+    found = " ".join(
+        f"From {format_integer(stretch.start)}, {stretch.crossing} of {len(stretch.walks)} words"
+        " become superdiffusive in long windows."
+        for stretch in result.stretches
+    )
     return (
-        "Variance of the number of occurrences of a word in windows of every length, divided by"
-        " what independent draws would give, over"
-        f" {data['count']:,} integers. Left, from the beginning of the text: beyond some thousand"
-        " integers the variance runs away, as the density of every word drifts. Right, the same"
-        " number of integers from 1e10, where the density hardly drifts: it does not."
+        "Variance of the number of occurrences of a word in windows of each length, divided by the"
+        f" variance of independent draws, over {result.count:,} integers from each start. {found}"
+        f" {DRIFT}"
     )
 
 
-def table(data: dict[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+def table(result: Result) -> Table:
     header = ["word", "start", "occurrences", "exponent before", "break at lag", "exponent after"]
     rows = [
-        [
-            each["word"],
-            each["start"],
-            each["occurrences"],
-            each["crossover"]["before"],
-            each["crossover"]["lag"],
-            each["crossover"]["after"],
-        ]
-        for each in data["walks"]
+        [each.word, stretch.start, each.occurrences, bend.before, bend.lag, bend.after]
+        for stretch in result.stretches
+        for each in stretch.walks
+        for bend in [each.crossover]
     ]
     return header, rows
 
 
-def verdicts(data: dict[str, Any]) -> list[Verdict]:
-    found = []
-    for start in sorted({each["start"] for each in data["walks"]}):
-        bends = [each["crossover"] for each in data["walks"] if each["start"] == start]
-        before = [bend["before"] for bend in bends]
-        after = [bend["after"] for bend in bends]
-        crossing = sum(bend["before"] < 1.2 < bend["after"] for bend in bends)
-        crosses = crossing > len(bends) / 2
-        found.append(
-            Verdict(
-                claim=f"Walks cross over from diffusive to superdiffusive"
-                f" (from {format_integer(start)}).",
-                paper="they do",
-                ours=f"exponents {min(before):.2f}–{max(before):.2f}, then"
-                f" {min(after):.2f}–{max(after):.2f}; {crossing} of {len(bends)} words rise from"
-                f" below 1.2 to above it (n = {format_integer(data['count'])}; agrees if most do)",
-                agrees=crosses,
-                why="" if crosses else "The density of words hardly drifts here.",
-            )
+def verdicts(result: Result) -> list[Verdict]:
+    return [
+        Verdict(
+            key=f"crossover-{format_integer(stretch.start)}",
+            claim="Walks cross over from diffusive to superdiffusive"
+            f" (from {format_integer(stretch.start)}).",
+            paper="they do",
+            ours=f"exponents {stretch.before[0]:.2f}–{stretch.before[1]:.2f}, then"
+            f" {stretch.after[0]:.2f}–{stretch.after[1]:.2f}; {stretch.crossing} of"
+            f" {len(stretch.walks)} words rise from below {SUPERDIFFUSIVE} to above it"
+            f" (n = {format_integer(result.count)})",
+            criterion="most words do",
+            agrees=stretch.mostly_crossing,
+            why="" if stretch.mostly_crossing else DRIFT,
         )
-    return found
+        for stretch in result.stretches
+    ]
