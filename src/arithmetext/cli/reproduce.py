@@ -11,17 +11,23 @@ from .options import Wait
 
 
 def reproduce(
-    scale: Annotated[str, typer.Option(help="laptop, gpu or paper.")] = "laptop",
+    scale: Annotated[
+        str, typer.Option(metavar="SCALE", help="Size of the work: laptop, gpu or paper.")
+    ] = "laptop",
     only: Annotated[
         list[str] | None,
         typer.Option(metavar="STUDY", help="Run this study only; may be repeated."),
     ] = None,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where reports are kept.")] = Path(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the reports.")] = Path(
         "reports"
     ),
     wait: Wait = False,
 ) -> None:
-    """Make every figure and number of the paper, and a report."""
+    """Reproduce the paper's figures and claims, and write a report.
+
+    Results are stored in DIR/SCALE/data and the page in DIR/SCALE/index.html. A study whose
+    settings and code have not changed is not run again.
+    """
     from ..files import sole_writer
     from ..paper import report, study
 
@@ -43,14 +49,15 @@ def reproduce(
 
 def report(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A folder with kept results.")
+        Path,
+        typer.Argument(metavar="DIR", help="A folder with stored results, such as reports/laptop."),
     ] = Path("reports/laptop"),
     markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print the verdicts as Markdown, write nothing.")
+        bool, typer.Option("--markdown", help="Print the verdicts as Markdown and write nothing.")
     ] = False,
     wait: Wait = False,
 ) -> None:
-    """Write the page of the report again, from kept results alone."""
+    """Write the report again from stored results."""
     from ..files import sole_writer
     from ..paper import report
 
