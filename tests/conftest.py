@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -132,3 +133,39 @@ def changed(settings: Any, **changes: Any) -> Any:
         return dataclasses.replace(settings, **changes)
     assert changes.keys() <= settings.keys()
     return settings | changes
+
+
+@pytest.fixture(scope="session")
+def finished_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which `tiny_runs.finished_run` makes its run, once."""
+    return tmp_path_factory.mktemp("finished")
+
+
+@pytest.fixture
+def finished(finished_folder: Path, tmp_path: Path) -> Path:
+    """A copy of a finished run of ten steps, with checkpoints at steps 5 and 10."""
+    from tiny_runs import finished_run
+
+    return shutil.copytree(finished_run(finished_folder), tmp_path / "run")
+
+
+@pytest.fixture(scope="session")
+def two_checkpoints(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Path, dict[str, Any], dict[str, Any]]:
+    """The folder of two checkpoints, and the bits of both."""
+    from checkpoint_cases import FIRST, SECOND, Trained
+
+    folder = tmp_path_factory.mktemp("two") / "checkpoints"
+    trained = Trained(count=1)
+    trained.save(folder, FIRST)
+    first = trained.bits()
+    trained.train(1)
+    trained.save(folder, SECOND)
+    return folder, first, trained.bits()
+
+
+@pytest.fixture
+def copied(two_checkpoints: tuple[Path, Any, Any], tmp_path: Path) -> Path:
+    """A copy of the folder of two checkpoints."""
+    return shutil.copytree(two_checkpoints[0], tmp_path / "checkpoints")

@@ -1,115 +1,24 @@
-"""Checkpoints: they bring back every bit, and whatever is wrong with one is noticed."""
+"""Checkpoints: every bit comes back, old ones are removed, those of other models are refused."""
 
-import errno
-import io
-import json
-import os
-import shutil
-import signal
-import subprocess
-import sys
-from collections.abc import Callable, Sequence
-from contextlib import redirect_stderr
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from arithmetext.errors import InputError
 from arithmetext.models.gpt import GPT, GPTConfig
-from arithmetext.training import checkpoints
-from arithmetext.training.checkpoints import State, load_weights, newest, restore, save, steps
+from arithmetext.training.checkpoints import State, load_weights, steps
 from arithmetext.training.config import TrainingConfig
 from arithmetext.training.optimizers import make_optimizers
+from checkpoint_cases import FILES, FIRST, SECOND, Trained, contents, drafts, with_digest
 from test_files import assert_synced, recorded
 
-FILES = ("model.safetensors", "optimizer.safetensors", "state.json")
 each_optimizer = pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-each_file = pytest.mark.parametrize("file", FILES)
 
 
-class Trained:
-    """A model and its optimizers after some steps; every state is away from where it began."""
-
-    def __init__(self, optimizer: Any = "muon", *, seed: int = 0, count: int = 0) -> None:
-        torch.manual_seed(seed)
-        config = GPTConfig(layers=1, heads=1, context=8)
-        self.model = GPT(config, vocabulary=7, causal=True)
-        training = TrainingConfig(steps=10, batch=8, optimizer=optimizer, lr=0.01)
-        self.optimizers: Sequence[torch.optim.Optimizer] = make_optimizers(self.model, training)
-        self.count = 0
-        self.train(count)
-
-    def train(self, count: int) -> None:
-        for _ in range(count):
-            self.count += 1
-            generator = torch.Generator().manual_seed(self.count)
-            for p in self.model.parameters():
-                p.grad = torch.randn(p.shape, generator=generator)
-            for optimizer in self.optimizers:
-                optimizer.step()
-
-    def save(self, folder: Path, state: State) -> None:
-        save(folder, self.model, self.optimizers, state)
-
-    def restore(self, folder: Path) -> State:
-        return restore(newest(folder), self.model, self.optimizers)
-
-    def bits(self) -> dict[str, Any]:
-        """All there is to it."""
-        names = {p: name for name, p in self.model.named_parameters()}
-        tensors = {f"model/{name}": t for name, t in self.model.state_dict().items()}
-        for number, optimizer in enumerate(self.optimizers):
-            for p, values in optimizer.state.items():
-                for quantity, value in values.items():
-                    tensors[f"{number}/{names[p]}/{quantity}"] = value
-        return {
-            name: (t.dtype, tuple(t.shape), t.detach().numpy().tobytes())
-            for name, t in tensors.items()
-        }
-
-
-def drafts(folder: Path) -> list[str]:
-    """What is there besides whole checkpoints."""
-    return [path.name for path in folder.iterdir() if not path.name.isdigit()]
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
-
-
-FIRST = State(step=100, seconds=1.25, best=2.5, best_step=100)
-SECOND = State(step=200, seconds=1 / 3, best=1.5, best_step=100, intervals_since=1)
-
-
-@pytest.fixture(scope="module")
-def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], dict[str, Any]]:
-    """The folder of two checkpoints, and the bits of both."""
-    folder = tmp_path_factory.mktemp("two") / "checkpoints"
-    trained = Trained(count=1)
-    trained.save(folder, FIRST)
-    first = trained.bits()
-    trained.train(1)
-    trained.save(folder, SECOND)
-    return folder, first, trained.bits()
-
-
-@pytest.fixture
-def copy(two: tuple[Path, Any, Any], tmp_path: Path) -> Path:
-    return shutil.copytree(two[0], tmp_path / "checkpoints")
-
-
-# There and back
+# Save and restore
 
 
 @each_optimizer
@@ -174,8 +83,10 @@ def test_what_was_restored_is_no_longer_the_file_s(tmp_path: Path) -> None:
     assert contents(tmp_path) == before
 
 
-def test_the_weights_alone(two: tuple[Path, Any, Any], capsys: pytest.CaptureFixture[str]) -> None:
-    folder, first, second = two
+def test_the_weights_alone(
+    two_checkpoints: tuple[Path, Any, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, first, second = two_checkpoints
     for step, bits in ((100, first), (200, second)):
         trained = Trained(seed=1)
         load_weights(folder, step, trained.model)
@@ -231,273 +142,35 @@ def test_steps_are_numbers(tmp_path: Path) -> None:
     assert trained.restore(tmp_path).step == 100_000_000
 
 
-def test_drafts_are_ignored_and_replaced(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_names_are_not_steps(copied: Path) -> None:
+    for name in ("7", "200", "000000200", "0000000²", "0000000٣", "9" * 200):
+        (copied / name).mkdir()
+    assert steps(copied) == [100, 200, int("9" * 200)]
+
+
+def test_drafts_are_ignored_and_replaced(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A run that was killed while it wrote a checkpoint leaves a part of it."""
-    draft = copy / ".00000300.part"
+    draft = copied / ".00000300.part"
     draft.mkdir()
     (draft / "model.safetensors").write_bytes(b"half of it")
     (draft / "what is this").write_bytes(b"")
     trained = Trained(seed=1)
-    assert steps(copy) == [100, 200]
-    assert trained.restore(copy) == SECOND
+    assert steps(copied) == [100, 200]
+    assert trained.restore(copied) == SECOND
     trained.train(1)
-    trained.save(copy, State(step=300, best=1.5, best_step=100))
-    assert drafts(copy) == []
-    assert {path.name for path in (copy / "00000300").iterdir()} == set(FILES)
+    trained.save(copied, State(step=300, best=1.5, best_step=100))
+    assert drafts(copied) == []
+    assert {path.name for path in (copied / "00000300").iterdir()} == set(FILES)
     again = Trained(seed=2)
-    assert again.restore(copy).step == 300
+    assert again.restore(copied).step == 300
     assert again.bits() == trained.bits()
     assert capsys.readouterr() == ("", "")
-
-
-def test_a_damaged_one_is_replaced(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (copy / "00000200" / "model.safetensors").unlink()
-    (copy / "00000200" / "rubbish").write_text("")
-    trained = Trained(seed=1)
-    assert trained.restore(copy) == FIRST
-    capsys.readouterr()
-    trained.train(1)
-    trained.save(copy, SECOND)
-    assert {path.name for path in (copy / "00000200").iterdir()} == set(FILES)
-    again = Trained(seed=2)
-    assert again.restore(copy) == SECOND
-    assert again.bits() == trained.bits()
-    assert capsys.readouterr().err == ""
-
-
-def test_damaged_ones_do_not_drive_out_new_ones(copy: Path) -> None:
-    for step in ("00000100", "00000200"):
-        (copy / step / "model.safetensors").unlink()
-    trained = Trained(seed=1)
-    assert trained.restore(copy) == State()  # all over again
-    for step in (50, 75):
-        trained.train(1)
-        trained.save(copy, State(step=step, best=1.0, best_step=50))
-    again = Trained(seed=2)
-    assert again.restore(copy).step == 75
-    assert again.bits() == trained.bits()
-
-
-# Damage
-
-
-def truncated(path: Path) -> None:
-    os.truncate(path, path.stat().st_size // 2)
-
-
-def emptied(path: Path) -> None:
-    os.truncate(path, 0)
-
-
-def lengthened(path: Path) -> None:
-    path.write_bytes(path.read_bytes() + b"\1")
-
-
-def altered(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
-def replaced_by_a_folder(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-def from_another_step(path: Path) -> None:
-    shutil.copy(path.parent.parent / "00000100" / path.name, path)
-
-
-Damage = Callable[[Path], None]
-each_damage = pytest.mark.parametrize(
-    "damage",
-    [truncated, emptied, lengthened, altered, Path.unlink, replaced_by_a_folder, from_another_step],
-    ids=lambda damage: damage.__name__,
-)
-
-
-@each_file
-@each_damage
-def test_the_one_before_is_used(
-    two: tuple[Path, Any, Any],
-    copy: Path,
-    capsys: pytest.CaptureFixture[str],
-    file: str,
-    damage: Damage,
-) -> None:
-    damage(copy / "00000200" / file)
-    trained = Trained(seed=1, count=1)
-    assert trained.restore(copy) == FIRST
-    assert trained.bits() == two[1]
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith(f"nt: {copy / '00000200'} is damaged (")
-    assert err.count("\n") == 1
-
-
-@each_file
-@each_damage
-def test_lost_weights_are_reported(copy: Path, file: str, damage: Damage) -> None:
-    damage(copy / "00000200" / file)
-    trained = Trained(seed=1)
-    kept = trained.bits()
-    with pytest.raises(InputError, match=rf"^{copy / '00000200'} is damaged \(.*weights are lost$"):
-        load_weights(copy, 200, trained.model)
-    assert trained.bits() == kept
-
-
-@each_file
-def test_all_are_damaged(copy: Path, capsys: pytest.CaptureFixture[str], file: str) -> None:
-    for step in ("00000100", "00000200"):
-        truncated(copy / step / file)
-    trained = Trained(seed=1)
-    kept = trained.bits()
-    assert trained.restore(copy) == State()
-    assert trained.bits() == kept
-    lines = capsys.readouterr().err.splitlines()
-    assert [line.split(" is damaged")[0] for line in lines] == [
-        f"nt: {copy / step}" for step in ("00000200", "00000100")
-    ]
-
-
-def test_a_file_in_the_place_of_a_checkpoint(
-    copy: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (copy / "00000300").write_text("")
-    assert Trained(seed=1).restore(copy) == SECOND
-    assert f"{copy / '00000300'} is damaged" in capsys.readouterr().err
-
-
-def restored_with(path: Path, content: bytes) -> tuple[State, str]:
-    """What is restored, and what is said, while a file has other content."""
-    original, said = path.read_bytes(), io.StringIO()
-    path.write_bytes(content)
-    try:
-        with redirect_stderr(said):
-            return Trained(seed=1).restore(path.parent.parent), said.getvalue()
-    finally:
-        path.write_bytes(original)
-
-
-def means(content: bytes) -> Any:
-    try:
-        return json.loads(content)
-    except ValueError:
-        return None
-
-
-def judge(path: Path, content: bytes) -> None:
-    state, said = restored_with(path, content)
-    if path.suffix == ".json" and means(content) == means(path.read_bytes()):
-        assert (state, said) == (SECOND, "")  # another blank says the same
-    else:
-        assert state == FIRST
-        assert said.startswith(f"nt: {path.parent} is damaged (")
-        assert said.count("\n") == 1
-
-
-@each_file
-@settings(max_examples=60)
-@given(st.data())
-def test_any_altered_byte_is_noticed(two: Any, file: str, data: st.DataObject) -> None:
-    path = two[0] / "00000200" / file
-    content = bytearray(path.read_bytes())
-    # The first thousand bytes hold what the tensors are, and more of them are drawn.
-    limit = data.draw(st.sampled_from([1000, len(content)]))
-    place = data.draw(st.integers(0, min(limit, len(content)) - 1))
-    content[place] ^= data.draw(st.integers(1, 255))
-    judge(path, bytes(content))
-
-
-@each_file
-@settings(max_examples=30)
-@given(st.data())
-def test_any_missing_end_is_noticed(two: Any, file: str, data: st.DataObject) -> None:
-    path = two[0] / "00000200" / file
-    content = path.read_bytes()
-    judge(path, content[: data.draw(st.integers(0, len(content) - 1))])
-
-
-@pytest.mark.parametrize("field", asdict(SECOND))
-def test_the_state_is_part_of_the_digest(two: Any, field: str) -> None:
-    path = two[0] / "00000200" / "state.json"
-    about = json.loads(path.read_bytes())
-    about["state"][field] = 7
-    state, said = restored_with(path, json.dumps(about).encode())
-    assert (state, said.count("is damaged")) == (FIRST, 1)
-    del about["state"][field]
-    state, said = restored_with(path, json.dumps(about).encode())
-    assert (state, said.count("is damaged")) == (FIRST, 1)
-
-
-@pytest.mark.parametrize(
-    "content", ["null", "[]", "3", '{"state": 3}', '{"state": {}}', '{"digest": ""}', "{}"]
-)
-def test_a_state_of_another_kind(two: Any, content: str) -> None:
-    state, said = restored_with(two[0] / "00000200" / "state.json", content.encode())
-    assert (state, said.count("is damaged")) == (FIRST, 1)
-
-
-def with_digest(path: Path, content: Any) -> bytes:
-    """A state.json of this content, with the digest that it should have."""
-    return json.dumps({"state": content, "digest": checkpoints._digest(path, content)}).encode()
-
-
-anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=5,
-)
-
-
-@settings(max_examples=100)
-@given(st.sampled_from([*asdict(SECOND), "state", "digest", None]), anything)
-def test_a_state_that_says_anything(two: Any, field: str | None, value: Any) -> None:
-    """With the right digest; what is restored has fields of the right types, and the right step."""
-    path = two[0] / "00000200"
-    about = {"state": asdict(SECOND), "digest": ""}
-    content = json.dumps(value).encode()
-    if field in about:
-        content = json.dumps(about | {field: value}).encode()
-    elif field is not None:
-        content = with_digest(path, asdict(SECOND) | {field: value})
-    state, said = restored_with(path / "state.json", content)
-    if said:
-        assert (state, said.count("\n")) == (FIRST, 1)
-        assert said.startswith(f"nt: {path} is damaged (")
-    else:
-        assert state.step == SECOND.step
-        for name, was in asdict(SECOND).items():
-            kinds = {type(was)} | ({float, type(None)} if name.startswith("best") else set())
-            assert type(getattr(state, name)) in kinds
-        assert min(state.step, state.best_step, state.intervals_since) >= 0
-
-
-@pytest.mark.parametrize("deep", ["[", '{"state":', '{"state": {"step": ['], ids=len)
-def test_a_state_of_deeply_nested_json(
-    copy: Path, capsys: pytest.CaptureFixture[str], deep: str
-) -> None:
-    """It is damage like any other, also when older checkpoints are tidied away."""
-    (copy / "00000200" / "state.json").write_text(deep * 100_000)
-    trained = Trained(seed=1)
-    assert trained.restore(copy) == FIRST
-    assert capsys.readouterr().err.startswith(f"nt: {copy / '00000200'} is damaged (")
-    trained.save(copy, State(step=300, best=1.0, best_step=300))
-    assert steps(copy) == [200, 300]
-    with pytest.raises(InputError, match="its weights are lost"):
-        load_weights(copy, 200, trained.model)
-
-
-def test_other_names_are_not_steps(copy: Path) -> None:
-    for name in ("7", "200", "000000200", "0000000²", "0000000٣", "9" * 200):
-        (copy / name).mkdir()
-    assert steps(copy) == [100, 200, int("9" * 200)]
 
 
 # Another model
 
 
-def test_a_checkpoint_of_another_model_or_optimizer_is_refused(copy: Path) -> None:
+def test_a_checkpoint_of_another_model_or_optimizer_is_refused(copied: Path) -> None:
     """It is whole, so it is not passed over: config.json is not the one it was written with."""
     for other in (
         GPT(GPTConfig(layers=2, heads=1, context=8), vocabulary=7, causal=True),
@@ -510,143 +183,20 @@ def test_a_checkpoint_of_another_model_or_optimizer_is_refused(copy: Path) -> No
         trained.model = other
         trained.optimizers = make_optimizers(other, TrainingConfig(steps=10, batch=8))
         kept = trained.bits()
-        with pytest.raises(InputError, match=rf"^{copy / '00000200'} does not fit config.json"):
-            trained.restore(copy)
-        with pytest.raises(InputError, match=rf"^{copy / '00000200'} does not fit config.json"):
-            load_weights(copy, 200, other)
+        with pytest.raises(InputError, match=rf"^{copied / '00000200'} does not fit config.json"):
+            trained.restore(copied)
+        with pytest.raises(InputError, match=rf"^{copied / '00000200'} does not fit config.json"):
+            load_weights(copied, 200, other)
         assert trained.bits() == kept
     with pytest.raises(InputError, match=r"config.json: .*/exp_avg is missing in the checkpoint"):
-        Trained("adamw").restore(copy)
+        Trained("adamw").restore(copied)
 
 
 def test_a_checkpoint_is_on_disk_before_it_has_its_name(
-    copy: Path, monkeypatch: pytest.MonkeyPatch
+    copied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with recorded(monkeypatch) as log:
-        Trained(count=1).save(copy, State(step=300))
+        Trained(count=1).save(copied, State(step=300))
     assert assert_synced(log) == ["00000300"]
     [files] = [inodes for event, inodes, _ in log if event == "rename"]
     assert len(files) == len(FILES) + 1
-
-
-# A full disk
-
-FULL = (
-    OSError(errno.ENOSPC, "No space left on device"),
-    SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
-)
-
-
-def assert_refused(folder: Path, action: Callable[[], None], goes_on: str) -> None:
-    """One line, and everything is as it was."""
-    before = contents(folder) if folder.exists() else {}
-    with pytest.raises(InputError) as refused:
-        action()
-    message = str(refused.value)
-    assert message.startswith(f"cannot write the checkpoint {folder / '00000300'}: ")
-    assert "No space left on device" in message
-    assert message.endswith(f"make room, then --resume goes on from {goes_on}")
-    assert "\n" not in message
-    assert contents(folder) == before
-    assert drafts(folder) == []
-
-
-@pytest.mark.parametrize("error", FULL, ids=["system", "safetensors"])
-@pytest.mark.parametrize("whole_files", [0, 1])
-def test_a_full_disk(
-    copy: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    error: Exception,
-    whole_files: int,
-) -> None:
-    written: list[Path] = []
-
-    def fails(tensors: Any, path: Path) -> None:
-        if len(written) % (whole_files + 1) == whole_files:
-            written.append(path)
-            path.write_bytes(b"part of it")
-            raise error
-        written.append(path)
-        save_file(tensors, path)
-
-    state = State(step=300, best=1.5, best_step=300)
-    trained = Trained(count=1)
-    with monkeypatch.context() as patch:
-        patch.setattr(checkpoints, "save_file", fails)
-        assert_refused(copy, lambda: trained.save(copy, state), "step 200")
-        new = tmp_path / "runs" / "new"
-        assert_refused(new, lambda: trained.save(new, state), "the beginning")
-    assert len(written) == 2 * (whole_files + 1)
-    assert Trained(seed=1).restore(copy) == SECOND
-    trained.save(copy, state)
-    assert steps(copy) == [100, 200, 300]
-
-
-def test_a_disk_that_is_full_at_the_last_file(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(path: Path, *_: Any, **__: Any) -> int:
-        path.write_bytes(b"{")
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "write_text", fails)
-        trained = Trained(count=1)
-        assert_refused(copy, lambda: trained.save(copy, State(step=300)), "step 200")
-
-
-def test_a_place_where_no_folder_can_be(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot make the folder"):
-        Trained().save(tmp_path / "file" / "checkpoints", State(step=1))
-
-
-def limited(folder: Path) -> None:
-    """Save with less and less room for a file; what is said goes to standard output."""
-    import resource
-
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    torch.set_num_threads(1)
-    trained = Trained("adamw", count=1)
-    trained.save(folder, FIRST)
-    sizes = [(folder / "00000100" / file).stat().st_size for file in FILES[:2]]
-    # The last one has room for the weights, but not for the two moments of the optimizer.
-    assert sizes[0] < sizes[1] - 1
-    limits = [0, 100, sizes[0] // 2, sizes[0] - 1, sizes[1] - 1]
-    no_limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-    said = []
-    for limit in limits:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, no_limit[1]))
-        try:
-            trained.save(folder, SECOND)
-            said.append("")
-        except InputError as error:
-            said.append(str(error))
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, no_limit)
-        assert steps(folder) == [100], limit
-        assert drafts(folder) == [], limit
-    print(json.dumps(said))
-
-
-def test_no_room_for_a_file(tmp_path: Path) -> None:
-    """The operating system refuses to write on, as it does on a full disk."""
-    pytest.importorskip("resource")
-    folder = tmp_path / "checkpoints"
-    code = "import sys, pathlib, test_checkpoints as t; t.limited(pathlib.Path(sys.argv[1]))"
-    answer = subprocess.run(
-        [sys.executable, "-c", code, folder],
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parent,
-    )
-    assert answer.returncode == 0, answer.stderr
-    said = json.loads(answer.stdout)
-    assert len(said) == 5
-    for message in said:
-        assert message.startswith(f"cannot write the checkpoint {folder / '00000200'}: ")
-        assert "File too large" in message
-        assert message.endswith("; make room, then --resume goes on from step 100")
-        assert "\n" not in message
-    trained = Trained("adamw", seed=1)
-    assert trained.restore(folder) == FIRST
-    assert trained.bits() == Trained("adamw", count=1).bits()
