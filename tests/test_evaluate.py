@@ -283,7 +283,7 @@ def test_every_beta_and_both_slides_are_generated_as_they_should(tmp_path: Path)
         there = continued(measured.model, prompts, 16, **options)
         return float(accuracies(there.predicted, there.true).mean())
 
-    exact, block = (made["slides"][name]["accuracy"].value for name in ("exact", "block"))
+    exact, block = (made["slides"][name].accuracy.value for name in ("exact", "block"))
     assert (exact, block) == (accuracy(), accuracy(stride=4))
     tokens = [continued(measured.model, prompts, 16, stride=k).tokens for k in (1, 4)]
     assert not torch.equal(*tokens)

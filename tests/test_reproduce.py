@@ -34,6 +34,7 @@ _TINY = (*(f"training.{change}" for change in _FEW), "model.context=64")
 _TINY_GPT = ("tokens.kind=bpe", "model.layers=1", *_TINY)
 _NTP = TrainedModel("ntp-laptop", _TINY_GPT)
 _HMM = TrainedModel("hmm-paper-d64", _TINY)
+_GENERATION = Generation(prompts=4, tokens=64, stride=16, seed=0)
 _CONTINUING = {"prompts": 4, "tokens": 64, "forget": 16, "seed": 0}
 
 
@@ -72,7 +73,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "mlm_accuracy": {"model": _with_vocabulary("mlm", "64"), "windows": 4},
     "accuracy_length": {
         "model": _NTP,
-        "continuing": _CONTINUING,
+        "generation": _GENERATION,
         "bounds": [1, 2, 7, 61],
         "integers": 1 << 16,
     },

@@ -5,7 +5,7 @@ from arithmetext.paper.studies.baselines import (
     horizon_by_nats,
     summarize,
 )
-from arithmetext.search.residues import Score
+from arithmetext.search.residues import OracleScore
 
 from .cases import Case, check
 
@@ -19,10 +19,10 @@ CASES: list[Case] = [
 ]
 
 ORACLE = [
-    Score(1, 0.2, 0.001, 3.0, 0.004),
-    Score(4, 0.4, 0.002, 2.0, 0.003),
-    Score(16, 0.3, 0.001, 2.5, 0.001),  # by chance
-    Score(64, 0.6, 0.001, 1.0, 0.001),
+    OracleScore(1, 0.2, 0.001, 3.0, 0.004),
+    OracleScore(4, 0.4, 0.002, 2.0, 0.003),
+    OracleScore(16, 0.3, 0.001, 2.5, 0.001),  # by chance
+    OracleScore(64, 0.6, 0.001, 1.0, 0.001),
 ]
 
 

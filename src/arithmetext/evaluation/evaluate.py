@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -89,25 +90,37 @@ def generation(model: LanguageModel, prompts: TextPrompts, seed: int) -> dict[st
         "tokens": count,
         "slides": {name: quality(made) for name, made in slides.items()},
         "by_tokens": by_tokens(prompts, exact),
-        "betas": [{"beta": beta, **quality(made)} for beta, made in betas.items()],
+        "betas": [{"beta": beta, **vars(quality(made))} for beta, made in betas.items()],
         **_words(exact),
         "alignment": alignment(prompts, exact),
     }
 
 
-def quality(made: Continuations) -> dict[str, Estimate | float]:
-    """Word accuracy, malformed words and divergences of continuations."""
+@dataclass(frozen=True)
+class Quality:
+    """Word accuracy, malformed words and divergences of continuations (`words.Divergences`)."""
+
+    accuracy: Estimate
+    malformed: Estimate
+    kl_paper: Estimate
+    kl_left_out: Estimate
+    kl_infinite: Estimate  # share of the prompts
+    kl_where_finite: Estimate
+    jensen_shannon: Estimate
+
+
+def quality(made: Continuations) -> Quality:
     distance = divergences(made.predicted, made.true)
     finite = np.isfinite(distance.proper)
-    return {
-        "accuracy": ratio(accuracies(made.predicted, made.true)),
-        "malformed": ratio(*malformed(made.predicted)),
-        "kl_paper": ratio(distance.paper),
-        "kl_left_out": ratio(distance.left_out),
-        "kl_infinite": share(~finite),
-        "kl_where_finite": ratio(np.where(finite, distance.proper, 0), finite),
-        "jensen_shannon": ratio(distance.shannon),
-    }
+    return Quality(
+        accuracy=ratio(accuracies(made.predicted, made.true)),
+        malformed=ratio(*malformed(made.predicted)),
+        kl_paper=ratio(distance.paper),
+        kl_left_out=ratio(distance.left_out),
+        kl_infinite=share(~finite),
+        kl_where_finite=ratio(np.where(finite, distance.proper, 0), finite),
+        jensen_shannon=ratio(distance.shannon),
+    )
 
 
 def _words(made: Continuations) -> dict[str, Any]:
@@ -130,7 +143,16 @@ def _words(made: Continuations) -> dict[str, Any]:
     }
 
 
-def by_tokens(prompts: TextPrompts, made: Continuations) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class LengthAccuracy:
+    """The word accuracy of the first tokens generated."""
+
+    tokens: int
+    accuracy: Estimate
+    each: list[float | None]  # of each prompt; None if no word ends in these tokens
+
+
+def by_tokens(prompts: TextPrompts, made: Continuations) -> list[LengthAccuracy]:
     """The accuracy of the first 1, 2, 4, … generated tokens, over all prompts and for each."""
     rows = []
     for count in doubling(1, made.tokens.shape[1]):
@@ -138,32 +160,57 @@ def by_tokens(prompts: TextPrompts, made: Continuations) -> list[dict[str, Any]]
         some = np.array([len(words) > 0 for words in predicted])
         each = accuracies(predicted, made.true)
         shown = [a if any_word else None for a, any_word in zip(each.tolist(), some, strict=True)]
-        rows.append({"tokens": count, "accuracy": ratio(each * some, some), "each": shown})
+        rows.append(LengthAccuracy(count, ratio(each * some, some), shown))
     return rows
 
 
-def alignment(prompts: TextPrompts, made: Continuations) -> dict[str, Any]:
+@dataclass(frozen=True)
+class AlignedContinuation:
+    """One continuation; the fields are those of `alignment.Alignments`."""
+
+    accuracy: float
+    realigned: float
+    collapsed: bool
+    slips: int
+    last_shift: int
+
+
+@dataclass(frozen=True)
+class Alignment:
     """Which continuations have collapsed, and how many of these a shift explains."""
+
+    margin: int
+    chance: Estimate
+    collapsed: Estimate
+    explained_by_shift: Estimate  # share of the collapsed continuations
+    slipped: Estimate
+    accuracy_of_slipped: Estimate
+    accuracy_of_others: Estimate
+    realigned_accuracy: Estimate
+    slips_per_1000_words: Estimate
+    last_shifts: dict[int, int]  # how many continuations end at each shift
+    each: list[AlignedContinuation]
+
+
+def alignment(prompts: TextPrompts, made: Continuations) -> Alignment:
     counts = [len(words) for words in made.predicted]
     found = alignments(made.predicted, prompts.true_words(counts, margin=MAX_SHIFT), MAX_SHIFT)
     slipped = found.slips > 0
     shifts, numbers = np.unique(found.last_shift, return_counts=True)
-    return {
-        "margin": MAX_SHIFT,
-        "chance": ratio(found.chance),
-        "collapsed": share(found.collapsed),
-        "explained_by_shift": share(found.explained, found.collapsed),
-        "slipped": share(slipped),
-        "accuracy_of_slipped": ratio(found.accuracy * slipped, slipped),
-        "accuracy_of_others": ratio(found.accuracy * ~slipped, ~slipped),
-        "realigned_accuracy": ratio(found.realigned),
-        "slips_per_1000_words": ratio(1000 * found.slips, counts),
-        "last_shifts": dict(zip(map(int, shifts), map(int, numbers), strict=True)),
-        "each": [
-            dict(zip(PER_PROMPT, row, strict=True))
-            for row in zip(*(getattr(found, name).tolist() for name in PER_PROMPT), strict=True)
+    columns = (found.accuracy, found.realigned, found.collapsed, found.slips, found.last_shift)
+    return Alignment(
+        margin=MAX_SHIFT,
+        chance=ratio(found.chance),
+        collapsed=share(found.collapsed),
+        explained_by_shift=share(found.explained, found.collapsed),
+        slipped=share(slipped),
+        accuracy_of_slipped=ratio(found.accuracy * slipped, slipped),
+        accuracy_of_others=ratio(found.accuracy * ~slipped, ~slipped),
+        realigned_accuracy=ratio(found.realigned),
+        slips_per_1000_words=ratio(1000 * found.slips, counts),
+        last_shifts=dict(zip(shifts.tolist(), numbers.tolist(), strict=True)),
+        each=[
+            AlignedContinuation(*row)
+            for row in zip(*(column.tolist() for column in columns), strict=True)
         ],
-    }
-
-
-PER_PROMPT = ("accuracy", "realigned", "collapsed", "slips", "last_shift")
+    )

@@ -7,6 +7,7 @@ from ..evaluation.estimates import format_estimate
 from ..integers import format_integer
 
 __all__ = [
+    "cell",
     "format_beta",
     "format_estimate",
     "format_integer",
@@ -56,3 +57,12 @@ def format_percent(share: float, digits: int = 0) -> str:
     ('43 %', '0.1 %')
     """
     return f"{100 * share:.{digits}f} %"
+
+
+def cell(value: float | None) -> float | str:
+    """A number in a table, rounded to four digits; empty if it is not known.
+
+    >>> cell(0.123456), cell(None)
+    (0.1235, '')
+    """
+    return "" if value is None else round(value, 4)

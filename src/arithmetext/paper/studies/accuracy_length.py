@@ -1,127 +1,142 @@
-"""Word accuracy against the length generated, far beyond the training text."""
+"""Word accuracy against the number of tokens generated, far beyond the training text."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
-from ...evaluation.codec import to_json
-from ...evaluation.estimates import Estimate, bootstrap, meets, said, share, within
-from ...evaluation.evaluate import alignment, by_tokens
-from ...integers import format_integer
+from ...evaluation.estimates import above, meets, within
+from ...evaluation.evaluate import Alignment, alignment, by_tokens
 from ...search.residues import curve
-from ..figures import COLOURS, LINES, MARKS
-from ..runs import FAR, NEAR, continuations, continuing, ntp, training
-from ..study import Verdict
+from ..figures import plot_estimates, styles, swarm, token_axis
+from ..runs import TEST_NEAR, TESTS_FAR, Generation, TrainedModel, Training, generation, ntp
+from ..study import Table, Verdict
+from ..wording import cell, format_estimate, format_integer, format_number, join, plural
+from ._lengths import LOW, MAJORITY, Counts, Length, Trends, add_spread, count, known, trends
 
 TITLE = "Accuracy against the length generated"
 PLACE = 110
 COST = {"laptop": 90, "gpu": 370}
 
-TRAINED = 10**11  # the paper's text; what it tests beyond is far
+TRAINED_TO = 10**11  # the end of the paper's training text; the claims are about larger integers
 SETTLED = (0.35, 0.45)  # near 0.4
-MAJORITY = (0.3, 0.5)  # around 0.4, for a single continuation
-LOW = 0.12  # just below 0.1, with room for the chance of a single continuation
-STEADY = 0.02  # a change of accuracy that is none
-
-Floats = NDArray[np.float64]
+STEADY = 0.02  # a smaller change of accuracy counts as none
 
 
-def settings(scale: str) -> dict[str, Any]:
-    return {
-        "model": ntp(scale),
-        "scales": [NEAR, *FAR],
-        "continuing": continuing(scale),
-        "bounds": [1, 2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61],
-        "integers": 2**21 if scale == "laptop" else 2**24,
-    }
+@dataclass(frozen=True)
+class Settings:
+    model: TrainedModel
+    scales: tuple[int, ...]
+    generation: Generation
+    bounds: tuple[int, ...]  # of the oracles
+    integers: int  # that the oracles are measured on
 
 
-def run(settings: dict[str, Any]) -> dict[str, Any]:
-    rows = []
-    for at in settings["scales"]:
-        prompts, made = continuations(settings["model"], at, settings["continuing"])
-        rows.append(
-            {
-                "at": at,
-                "by_tokens": to_json(by_tokens(prompts, made)),
-                "alignment": to_json(alignment(prompts, made)),
-                "oracles": _oracles(at, settings),
-            }
-        )
-    learned = training(settings["model"])
-    return {"scales": rows, "training": learned, **settings["continuing"]}
+@dataclass(frozen=True)
+class Scale:
+    """Continuations of prompts near one integer."""
+
+    at: int
+    by_tokens: list[Length]
+    alignment: Alignment
+    oracles: dict[int, float]  # accuracy of an oracle, by its bound (search/residues.py)
+
+    @property
+    def name(self) -> str:
+        return format_integer(self.at)
+
+    @property
+    def whole(self) -> Length:
+        """The accuracy over all tokens."""
+        return self.by_tokens[-1]
 
 
-def _oracles(at: int, settings: dict[str, Any]) -> dict[str, float]:
-    """The accuracy of those who know n modulo the primes up to a bound (search/residues.py)."""
-    scores = curve(at, settings["bounds"], count=settings["integers"])
-    return {str(score.bound): score.accuracy for score in scores}
+@dataclass(frozen=True)
+class Result:
+    scales: list[Scale]
+    counts: Counts
+    oracle_bound: int  # of the oracle whose accuracy is closest to the model's
+    far: Trends  # over the scales beyond the training text
+    far_counts: Counts
+    far_chance: float  # mean chance level
+    training: Training
+    generation: Generation
 
 
-def plot(data: dict[str, Any]) -> Figure:
-    # The clouds become an image inside the picture, since thousands of marks weigh too much.
-    figure = Figure(figsize=(9.6, 4.2), layout="constrained", dpi=200)
-    left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
-    _by_length(left, data["scales"])
-    _whole(right, data["scales"])
-    return figure
+def settings(scale: str) -> Settings:
+    return Settings(
+        model=ntp(scale),
+        scales=(TEST_NEAR, *TESTS_FAR),
+        generation=generation(scale),
+        bounds=(1, 2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61),
+        integers=2**21 if scale == "laptop" else 2**24,
+    )
 
 
-def _like(scales: Sequence[dict[str, Any]]) -> str:
-    """The bound whose oracle is most like the model, over all scales."""
-    ours = _column([scale["by_tokens"][-1]["accuracy"] for scale in scales], "value")
-    bounds: list[str] = list(scales[0]["oracles"])
-    theirs = np.array([[scale["oracles"][bound] for scale in scales] for bound in bounds])
+def run(settings: Settings) -> Result:
+    scales = []
+    for at in settings.scales:
+        prompts, made = settings.model.continuations(at, settings.generation)
+        lengths = [add_spread(length) for length in by_tokens(prompts, made)]
+        oracles = curve(at, settings.bounds, count=settings.integers)
+        accuracies = {oracle.bound: oracle.accuracy for oracle in oracles}
+        scales.append(Scale(at, lengths, alignment(prompts, made), accuracies))
+    return summarise(scales, settings.model.training(), settings.generation)
+
+
+def summarise(scales: list[Scale], training: Training, generation: Generation) -> Result:
+    far = far_scales(scales)
+    return Result(
+        scales=scales,
+        counts=count([scale.alignment for scale in scales]),
+        oracle_bound=_closest_oracle(scales),
+        far=trends([scale.by_tokens for scale in far]),
+        far_counts=count([scale.alignment for scale in far]),
+        far_chance=float(np.mean([scale.alignment.chance.value for scale in far])),
+        training=training,
+        generation=generation,
+    )
+
+
+def far_scales(scales: list[Scale]) -> list[Scale]:
+    """The scales that the paper's claims are about."""
+    return [scale for scale in scales if scale.at > TRAINED_TO]
+
+
+def _closest_oracle(scales: Sequence[Scale]) -> int:
+    """The bound with the least squared difference between oracle and model, over all scales."""
+    bounds = list(scales[0].oracles)
+    ours = np.array([scale.whole.accuracy.value for scale in scales], np.float64)
+    theirs = np.array([[scale.oracles[bound] for scale in scales] for bound in bounds])
     return bounds[int(np.square(theirs - ours).sum(1).argmin())]
 
 
-def _by_length(axes: Axes, scales: list[dict[str, Any]]) -> None:
+def plot(result: Result) -> Figure:
+    # The points are drawn as an image: thousands of them would make the SVG large.
+    figure = Figure(figsize=(9.6, 4.2), layout="constrained", dpi=200)
+    left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
+    _plot_lengths(left, result.scales)
+    _plot_continuations(right, result)
+    return figure
+
+
+def _plot_lengths(axes: Axes, scales: list[Scale]) -> None:
     random = np.random.default_rng(0)
-    sides = np.linspace(-0.27, 0.27, len(scales))
-    styles = zip(scales, sides, COLOURS, LINES, MARKS, strict=False)
-    for scale, side, colour, line, mark in styles:
-        tokens = np.array([row["tokens"] for row in scale["by_tokens"]])
-        beside = tokens * 2.0**side
-        cloud = [
-            (x * 2 ** random.uniform(-0.08, 0.08), value)
-            for x, row in zip(beside, scale["by_tokens"], strict=True)
-            for value in row["each"]
-            if value is not None
-        ]
-        axes.scatter(
-            [x for x, _ in cloud],
-            [value for _, value in cloud],
-            s=7,
-            marker=mark,
-            color=colour,
-            alpha=0.2,
-            linewidths=0,
-            rasterized=True,
-        )
-        means = [row["accuracy"] for row in scale["by_tokens"]]
-        value, low, high = (_column(means, key) for key in ("value", "low", "high"))
-        axes.errorbar(
-            beside,
-            value,
-            yerr=[value - low, high - value],
-            color=colour,
-            linestyle=line,
-            marker=mark,
-            ms=5,
-            mec="white",
-            mew=0.6,
-            capsize=2,
-            label=format_integer(scale["at"]),
-        )
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(tokens)
-    axes.xaxis.set_major_formatter("{x:.0f}")
-    axes.minorticks_off()
-    axes.set_xlabel("tokens generated")
+    tokens = [length.tokens for length in scales[0].by_tokens]
+    for scale, side, style in zip(scales, np.linspace(-0.27, 0.27, 4), styles(), strict=True):
+        beside = np.array(tokens) * 2.0**side
+        points: dict[str, Any] = {"color": style["color"], "marker": style["marker"], "alpha": 0.2}
+        for x, length in zip(beside, scale.by_tokens, strict=True):
+            values = known(length.each)
+            jittered = x * 2 ** random.uniform(-0.08, 0.08, len(values))
+            axes.scatter(jittered, values, s=7, linewidths=0, rasterized=True, **points)
+        means = [length.accuracy for length in scale.by_tokens]
+        style |= {"ms": 5, "mec": "white", "mew": 0.6}
+        plot_estimates(axes, beside, means, label=scale.name, **style)
+    token_axis(axes, tokens, "tokens generated")
     axes.set_ylabel("word accuracy")
     axes.set_ylim(-0.03, 1.2)
     axes.set_yticks(np.linspace(0, 1, 6))
@@ -129,29 +144,26 @@ def _by_length(axes: Axes, scales: list[dict[str, Any]]) -> None:
     axes.legend(title="integers near", ncols=4, loc="upper right", fontsize=8, title_fontsize=8)
 
 
-def _whole(axes: Axes, scales: list[dict[str, Any]]) -> None:
-    """Whole continuations as a swarm: side by side where several have the same accuracy."""
-    bound = _like(scales)
-    for place, (scale, colour, mark) in enumerate(zip(scales, COLOURS, MARKS, strict=False)):
-        each = sorted(scale["alignment"]["each"], key=lambda one: one["accuracy"])
-        values = np.array([one["accuracy"] for one in each])
-        slipped = np.array([one["slips"] > 0 for one in each], bool)
-        _, first, among = np.unique(values // 0.01, return_index=True, return_counts=True)
-        rank = np.arange(len(values)) - np.repeat(first, among)
-        step = min(0.045, 0.9 / among.max(initial=1))  # never into the next column
-        x = place + step * ((rank + 1) // 2) * (-1.0) ** rank
-        axes.scatter(x[~slipped], values[~slipped], s=9, marker=mark, color=colour, linewidths=0)
-        axes.scatter(x[slipped], values[slipped], s=22, marker="x", color="black", linewidths=1)
-        chance = scale["alignment"]["chance"]["value"]
+def _plot_continuations(axes: Axes, result: Result) -> None:
+    cross: dict[str, Any] = {"s": 22, "marker": "x", "color": "black", "linewidths": 1}
+    line: dict[str, Any] = {"color": "black", "lw": 1}
+    for place, (scale, style) in enumerate(zip(result.scales, styles(), strict=True)):
+        each = sorted(scale.alignment.each, key=lambda one: one.accuracy)
+        values = np.array([one.accuracy for one in each])
+        slipped = np.array([one.slips > 0 for one in each], bool)
+        x = place + swarm(values, bin_width=0.01, most=0.45)
+        points: dict[str, Any] = {"color": style["color"], "marker": style["marker"], "s": 9}
+        axes.scatter(x[~slipped], values[~slipped], linewidths=0, **points)
+        axes.scatter(x[slipped], values[slipped], **cross)
         ends = (place - 0.48, place + 0.48)
-        axes.hlines(chance, *ends, color="black", linestyle="--", lw=1)
-        axes.hlines(scale["oracles"][bound], *ends, color="black", lw=1)
+        axes.hlines(scale.alignment.chance.value or 0, *ends, linestyle="--", **line)
+        axes.hlines(scale.oracles[result.oracle_bound], *ends, **line)
     axes.scatter([], [], s=9, color="0.4", label="in step to the end")
-    axes.scatter([], [], s=22, marker="x", color="black", linewidths=1, label="slipped")
-    axes.plot([], [], "-", color="black", lw=1, label=f"knows n modulo primes to {bound}")
-    axes.plot([], [], "--", color="black", lw=1, label="chance")
-    axes.set_xticks(range(len(scales)), [format_integer(scale["at"]) for scale in scales])
-    axes.set_xlim(-0.6, len(scales) - 0.4)
+    axes.scatter([], [], label="slipped", **cross)
+    axes.plot([], [], label=f"knows n modulo primes to {result.oracle_bound}", **line)
+    axes.plot([], [], "--", label="chance level", **line)
+    axes.set_xticks(range(len(result.scales)), [scale.name for scale in result.scales])
+    axes.set_xlim(-0.6, len(result.scales) - 0.4)
     axes.set_ylim(0, axes.get_ylim()[1] * 1.2)
     axes.set_xlabel("integers near")
     axes.set_ylabel("word accuracy of a whole continuation")
@@ -159,228 +171,146 @@ def _whole(axes: Axes, scales: list[dict[str, Any]]) -> None:
     axes.legend(ncols=2, loc="upper center", fontsize=8, handletextpad=0.5, columnspacing=1)
 
 
-def caption(data: dict[str, Any]) -> str:
-    scales = data["scales"]
-    last = [scale["by_tokens"][-1] for scale in scales]
-    means = [row["accuracy"]["value"] for row in last]
-    low, collapsed, slipped, everything = _low(scales)
+def caption(result: Result) -> str:
+    how, counts = result.generation, result.counts
+    means = [scale.whole.accuracy.value or 0 for scale in result.scales]
     return (
-        f"Word accuracy of the likeliest continuation (β = ∞) of {data['prompts']} prompts of"
-        f" {data['tokens']} tokens (each {data['training']['token']}) near each of"
-        f" {_places(scales)}, seed {data['seed']}. Left:"
-        " against the number of tokens generated, each prompt a point and their mean a line, with"
-        " 95 % intervals from the bootstrap over prompts; the scales are drawn side by side. Right:"
-        f" each continuation of {last[0]['tokens']} tokens, those found to have left out or added"
-        " words (slipped) as crosses; as a dashed line the share that unrelated text of the same"
-        " frequencies would have right, as a full one that of an oracle which knows n modulo the"
-        f" powers of the primes up to {_like(scales)}, of all such oracles the most like the model."
-        f" The means end at {min(means):.3f} to {max(means):.3f}; of {everything} continuations"
-        f" {low} have less than {LOW}, {collapsed} are no better than chance and {slipped} slip."
+        "Word accuracy of continuations that take the likeliest token each time (β = ∞):"
+        f" {how.prompts} prompts of {how.tokens} tokens (each token is {result.training.token})"
+        f" near each of {join(scale.name for scale in result.scales)}, seed {how.seed}. Left:"
+        " accuracy of the first tokens generated. Each point is a prompt. Lines are means with 95 %"
+        " intervals (bootstrap over prompts). The scales are drawn side by side. Right: each"
+        f" continuation of {result.scales[0].whole.tokens} tokens. Crosses are continuations found"
+        " to have slipped: they left out or added words. The dashed line is the chance level, the"
+        " accuracy of unrelated text with the same word frequencies. The solid line is the oracle"
+        f" that knows n modulo the powers of the primes up to {result.oracle_bound}; of all such"
+        " oracles it matches the model best. Over all tokens the mean accuracy is"
+        f" {min(means):.3f} to {max(means):.3f}, depending on the scale. Of"
+        f" {counts.continuations} continuations,"
+        f" {counts.low} have an accuracy below {LOW}, {counts.collapsed} are no better than chance,"
+        f" and {counts.slipped} slipped."
     )
 
 
-def table(data: dict[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+def table(result: Result) -> Table:
     header = ["integers near", "tokens", "word accuracy", "low", "high", "standard deviation"]
-    header += ["least", "quarter below", "median", "quarter above", "greatest", "prompts"]
-    bound = _like(data["scales"])
-    header.append(f"oracle of primes to {bound}")
+    header += ["minimum", "lower quartile", "median", "upper quartile", "maximum", "prompts"]
+    header.append(f"oracle of primes to {result.oracle_bound}")
     rows = []
-    for scale in data["scales"]:
-        for row in scale["by_tokens"]:
-            each = _column([{"one": value} for value in row["each"] if value is not None], "one")
-            spread = [each.std(), *np.quantile(each, np.linspace(0, 1, 5))] if len(each) else []
-            numbers = [row["accuracy"][key] for key in ("value", "low", "high")] + spread
-            shown = ["" if number is None else round(float(number), 4) for number in numbers]
-            shown += [""] * (9 - len(shown))
-            oracle = round(scale["oracles"][bound], 4)
-            rows.append([format_integer(scale["at"]), row["tokens"], *shown, len(each), oracle])
+    for scale in result.scales:
+        oracle = cell(scale.oracles[result.oracle_bound])
+        for length in scale.by_tokens:
+            numbers = map(cell, [*length.accuracy, length.deviation, *length.quantiles])
+            rows.append([scale.name, length.tokens, *numbers, length.prompts, oracle])
     return header, rows
 
 
-def verdicts(data: dict[str, Any]) -> list[Verdict]:
-    far = [scale for scale in data["scales"] if scale["at"] > TRAINED]
+def verdicts(result: Result) -> list[Verdict]:
+    far, counts, bound = far_scales(result.scales), result.far_counts, result.oracle_bound
+    means = [f"{format_number(scale.whole.accuracy.value)} near {scale.name}" for scale in far]
+    chance = [f"{format_estimate(scale.alignment.chance)} near {scale.name}" for scale in far]
     return [
-        *(_settles(scale, data["training"]) for scale in far),
-        _scale_does_not_matter(far, _like(data["scales"])),
-        _highest_for_few(far, data["training"]),
-        _varies_for_few(far),
-        _stabilises(far),
-        _two_clusters(far),
-        _chance(far),
+        *(_settles(scale, result.training) for scale in far),
+        Verdict(
+            key="same-at-all-scales",
+            claim=f"Accuracy does not depend on the scale, from {far[0].name} to {far[-1].name}.",
+            paper="not affected",
+            ours=f"{', '.join(means)}; change from the first to the last:"
+            f" {format_estimate(result.far.scale_change)}",
+            criterion=f"the interval of the change is within ±{STEADY}",
+            agrees=within(result.far.scale_change, -STEADY, STEADY),
+            why=f"The oracle that knows n modulo the powers of the primes up to {bound} matches the"
+            f" model best. Its accuracy is"
+            f" {', '.join(f'{scale.oracles[bound]:.3f}' for scale in far)}: the text itself"
+            " changes by that much.",
+        ),
+        *_verdicts_on_length(result, far),
+        Verdict(
+            key="two-clusters",
+            claim="The accuracy of a whole continuation is either around 0.4 (the majority) or just"
+            " below 0.1.",
+            paper="two clusters",
+            ours=f"of {counts.continuations} continuations, {counts.majority} have {MAJORITY[0]} to"
+            f" {MAJORITY[1]}, {counts.low_or_collapsed} have less than {LOW} or have collapsed,"
+            f" {counts.between} are between; share that has collapsed (no better than chance):"
+            f" {format_estimate(counts.collapsed_share)}",
+            criterion="most are in the first group, some in the second, and fewer between than in"
+            " the second",
+            agrees=counts.majority > counts.continuations / 2
+            and counts.between < counts.low_or_collapsed,
+            why=f"Of the {counts.collapsed} that have collapsed, {counts.explained} are well above"
+            " chance with each word compared at its own shift. These left out or added words, and"
+            " need not be hard to predict. A continuation that slips later has an accuracy between"
+            " the two groups.",
+        ),
+        Verdict(
+            key="chance-level",
+            claim="The chance level is just below 0.1.",
+            paper="just below 0.1",
+            ours=", ".join(chance),
+            criterion="the mean of these is from 0.08 to 0.1",
+            agrees=0.08 <= result.far_chance <= 0.1,
+            why="The chance level is Σ f̂ f over all words, with the frequencies f̂ in the"
+            " continuations and f in the text. It depends on the model.",
+        ),
     ]
 
 
-def _settles(scale: dict[str, Any], learned: dict[str, Any]) -> Verdict:
-    last = scale["by_tokens"][-1]
-    accuracy = Estimate(**last["accuracy"])
-    slip = scale["alignment"]
+def _settles(scale: Scale, training: Training) -> Verdict:
     return Verdict(
-        claim=f"The word accuracy settles near 0.4 (near {format_integer(scale['at'])}).",
+        key=f"settles-{scale.name}",
+        claim=f"Word accuracy settles near 0.4 (integers near {scale.name}).",
         paper="around 0.4",
-        ours=f"{said(accuracy)} over {last['tokens']} tokens (agrees if the interval meets"
-        f" {SETTLED[0]} to {SETTLED[1]})",
-        agrees=meets(accuracy, *SETTLED),
-        why=f"Trained for {learned['seconds'] / 60:.1f} minutes on {learned['tokens'] / 1e6:.3g}"
-        f" million tokens. With each word at its own shift it is {said(slip['realigned_accuracy'])}"
-        f"; {said(slip['slipped'])} of the continuations slip.",
+        ours=f"{format_estimate(scale.whole.accuracy)} over {scale.whole.tokens} tokens",
+        criterion=f"the interval overlaps {SETTLED[0]} to {SETTLED[1]}",
+        agrees=meets(scale.whole.accuracy, *SETTLED),
+        why=f"The model was trained for {training.seconds / 60:.1f} minutes on"
+        f" {training.tokens / 1e6:.3g} million tokens. With each word compared at its own shift,"
+        f" the accuracy is {format_estimate(scale.alignment.realigned_accuracy)}. The share of"
+        f" continuations that slipped is {format_estimate(scale.alignment.slipped)}.",
     )
 
 
-def _scale_does_not_matter(far: list[dict[str, Any]], bound: str) -> Verdict:
-    first, last = (_each(scale, -1) for scale in (far[0], far[-1]))
-    change = bootstrap(lambda a, b: b.mean() - a.mean(), first, last)
-    means = ", ".join(
-        f"{scale['by_tokens'][-1]['accuracy']['value']:.3f} near {format_integer(scale['at'])}"
-        for scale in far
-    )
-    return Verdict(
-        claim=f"The accuracy does not depend on the scale, from {format_integer(far[0]['at'])} to"
-        f" {format_integer(far[-1]['at'])}.",
-        paper="not affected",
-        ours=f"{means}; from the first to the last it changes by {said(change)} (agrees if the"
-        f" interval is within ±{STEADY})",
-        agrees=within(change, -STEADY, STEADY),
-        why=f"An oracle that knows n modulo the powers of the primes up to {bound}, of all the most"
-        " like the model, has"
-        f" {', '.join(format(scale['oracles'][bound], '.3f') for scale in far)}: by so much the"
-        " text itself changes.",
-    )
-
-
-def _highest_for_few(far: list[dict[str, Any]], learned: dict[str, Any]) -> Verdict:
-    lengths = [row["tokens"] for row in far[0]["by_tokens"]]
-    means = [np.concatenate([_each(scale, i) for scale in far]).mean() for i in range(len(lengths))]
-    best = int(np.argmax(means))
-    fall = bootstrap(lambda pairs: (pairs[:, 0] - pairs[:, 1]).mean(), _pairs(far, 0, -1))
-    return Verdict(
-        claim="The accuracy is highest on average when few tokens are generated.",
-        paper="it is",
-        ours=f"highest at {_tokens(lengths[best])}, {means[best]:.3f}; {_tokens(lengths[0])} less"
-        f" {lengths[-1]}: {said(fall)}, the same prompts near {_places(far)} (agrees if it is"
-        " highest at 8 or fewer and the interval is above 0)",
-        agrees=lengths[best] <= 8 and fall.low is not None and fall.low > 0,
-        why="A prompt may end inside a word, so the first token may be just the rest of one that is"
-        " half spelled."
-        if learned["token"] != "a word"
-        else "Here every token is a word.",
-    )
-
-
-def _varies_for_few(far: list[dict[str, Any]]) -> Verdict:
-    lengths = [row["tokens"] for row in far[0]["by_tokens"]]
-    pairs = _pairs(far, 0, -1)
-    few, many = (bootstrap(np.std, column) for column in pairs.T)
-    excess = bootstrap(lambda both: both[:, 0].std() - both[:, 1].std(), pairs)
-    return Verdict(
-        claim="The accuracy varies more between prompts when few tokens are generated.",
-        paper="it does",
-        ours=f"standard deviation {said(few)} at {_tokens(lengths[0])}, {said(many)} at"
-        f" {lengths[-1]} (agrees if the interval of the difference, {said(excess)}, is above 0)",
-        agrees=excess.low is not None and excess.low > 0,
-        why="A share of one or two words varies by chance alone, whatever the model knows.",
-    )
-
-
-def _stabilises(far: list[dict[str, Any]]) -> Verdict:
-    lengths = [row["tokens"] for row in far[0]["by_tokens"]]
-    quarter = max(0, len(lengths) - 3)
-    pairs = _pairs(far, quarter, -1)
-    change = bootstrap(lambda both: (both[:, 1] - both[:, 0]).mean(), pairs)
-    before, after = pairs.mean(0)
-    return Verdict(
-        claim="As more is generated, the accuracy becomes largely independent of the length.",
-        paper="it does",
-        ours=f"{before:.3f} over {_tokens(lengths[quarter])}, {after:.3f} over {lengths[-1]}:"
-        f" changes by {said(change)} (agrees if the interval is within ±{STEADY})",
-        agrees=within(change, -STEADY, STEADY),
-        why="The accuracy over all tokens, as the paper has it, averages over those before and"
-        " falls more slowly than that of the last words.",
-    )
-
-
-def _two_clusters(far: list[dict[str, Any]]) -> Verdict:
-    each = [one for scale in far for one in scale["alignment"]["each"]]
-    low = [one["collapsed"] or one["accuracy"] < LOW for one in each]
-    high = [MAJORITY[0] <= one["accuracy"] <= MAJORITY[1] for one in each]
-    between = [
-        not is_low and one["accuracy"] < MAJORITY[0] for one, is_low in zip(each, low, strict=True)
+def _verdicts_on_length(result: Result, far: list[Scale]) -> list[Verdict]:
+    found, first, last = result.far, far[0].by_tokens[0].tokens, far[0].whole.tokens
+    return [
+        Verdict(
+            key="highest-for-few",
+            claim="Accuracy is highest on average when few tokens are generated.",
+            paper="it is",
+            ours=f"highest at {plural(found.best_tokens, 'token')},"
+            f" {format_number(found.best_accuracy)}; accuracy at {plural(first, 'token')} minus"
+            f" that at {last}: {format_estimate(found.fall)}, the same prompts near"
+            f" {join(scale.name for scale in far)}",
+            criterion="it is highest at 8 tokens or fewer and the interval of the difference is"
+            " above 0",
+            agrees=found.best_tokens <= 8 and above(found.fall, 0),
+            why="Here every token is a word."
+            if result.training.token == "a word"
+            else "A prompt may end inside a word, so the first token may only complete a word that"
+            " is half spelled.",
+        ),
+        Verdict(
+            key="varies-for-few",
+            claim="Accuracy varies more between prompts when few tokens are generated.",
+            paper="it does",
+            ours=f"standard deviation {format_estimate(found.deviation_first)} at"
+            f" {plural(first, 'token')}, {format_estimate(found.deviation_last)} at {last};"
+            f" difference {format_estimate(found.deviation_fall)}",
+            criterion="the interval of the difference is above 0",
+            agrees=above(found.deviation_fall, 0),
+            why="A share of one or two words varies by chance alone, whatever the model knows.",
+        ),
+        Verdict(
+            key="independent-of-length",
+            claim="Accuracy becomes largely independent of the length as more is generated.",
+            paper="it does",
+            ours=f"{format_number(found.quarter_accuracy)} over"
+            f" {plural(found.quarter_tokens, 'token')}, {format_number(found.whole_accuracy)} over"
+            f" {last}: change {format_estimate(found.late_change)}",
+            criterion=f"the interval of the change is within ±{STEADY}",
+            agrees=within(found.late_change, -STEADY, STEADY),
+            why="The paper's accuracy is over all tokens. It averages over the earlier ones, so it"
+            " falls more slowly than the accuracy of the last words.",
+        ),
     ]
-    collapsed = share([one["collapsed"] for one in each])
-    explained = sum(_explained(scale) for scale in far)
-    count = sum(one["collapsed"] for one in each)
-    return Verdict(
-        claim="Whole continuations have either around 0.4 (the majority) or just below 0.1.",
-        paper="two clusters",
-        ours=f"of {len(each)}, {sum(high)} have {MAJORITY[0]} to {MAJORITY[1]}, {sum(low)} have"
-        f" collapsed or have less than {LOW}, {sum(between)} are between; collapsed, no better"
-        f" than chance: {said(collapsed)} (agrees if most are in the first group, some in the"
-        " second, and fewer between than there)",
-        agrees=sum(high) > len(each) / 2 and sum(between) < sum(low),
-        why=f"Of the {count} that have collapsed, {explained} are well above chance with each word"
-        " at its own shift: such have left out or added words, and need not be hard to predict."
-        " One that slips later has an accuracy between the two groups.",
-    )
-
-
-def _chance(far: list[dict[str, Any]]) -> Verdict:
-    values = [scale["alignment"]["chance"]["value"] for scale in far]
-    found = ", ".join(
-        f"{said(Estimate(**scale['alignment']['chance']))} near {format_integer(scale['at'])}"
-        for scale in far
-    )
-    return Verdict(
-        claim="Random prediction is right just below one time in ten.",
-        paper="just below 0.1",
-        ours=f"{found} (agrees if the mean of these is from 0.08 to 0.1)",
-        agrees=0.08 <= float(np.mean(values)) <= 0.1,
-        why="This is Σ f̂ f over all words, with the frequencies of what was generated and of what"
-        " stands there; it depends on the model.",
-    )
-
-
-def _each(scale: dict[str, Any], length: int) -> Floats:
-    """The accuracy of each prompt that has a word by then."""
-    values = scale["by_tokens"][length]["each"]
-    return np.array([value for value in values if value is not None], np.float64)
-
-
-def _pairs(scales: list[dict[str, Any]], first: int, second: int) -> Floats:
-    """The accuracies of the same prompts at two lengths, of all scales."""
-    pairs = [
-        pair
-        for scale in scales
-        for pair in zip(*(scale["by_tokens"][i]["each"] for i in (first, second)), strict=True)
-        if None not in pair
-    ]
-    return np.array(pairs, np.float64).reshape(-1, 2)
-
-
-def _low(scales: list[dict[str, Any]]) -> tuple[int, int, int, int]:
-    """How many continuations are low, collapsed, slipped, and how many there are."""
-    each = [one for scale in scales for one in scale["alignment"]["each"]]
-    return (
-        sum(one["accuracy"] < LOW for one in each),
-        sum(one["collapsed"] for one in each),
-        sum(one["slips"] > 0 for one in each),
-        len(each),
-    )
-
-
-def _explained(scale: dict[str, Any]) -> int:
-    """How many of the collapsed continuations a slip explains."""
-    collapsed: int = sum(one["collapsed"] for one in scale["alignment"]["each"])
-    explained: float | None = scale["alignment"]["explained_by_shift"]["value"]
-    return round((explained or 0) * collapsed)
-
-
-def _column(rows: Sequence[dict[str, Any]], key: str) -> Floats:
-    return np.array([row[key] for row in rows], np.float64)
-
-
-def _tokens(count: int) -> str:
-    return "1 token" if count == 1 else f"{count} tokens"
-
-
-def _places(scales: Sequence[dict[str, Any]]) -> str:
-    *others, last = (format_integer(scale["at"]) for scale in scales)
-    return f"{', '.join(others)} and {last}" if others else last

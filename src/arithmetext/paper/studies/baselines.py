@@ -15,7 +15,7 @@ from ...integers import format_integer
 from ...models.language import LanguageModel
 from ...models.locator import Locator
 from ...models.ngram import NGram
-from ...search.residues import Score, curve, kept_primes
+from ...search.residues import OracleScore, curve, kept_primes
 from ...text.splits import TRAINED_TO, splits, unseen
 from ...tokens import Tokenizer, WordTokens
 from ..runs import TESTS_FAR, TrainedModel, hmm, ntp
@@ -71,7 +71,7 @@ class ModelScore:
 
 @dataclass(frozen=True)
 class Result:
-    curves: dict[int, list[Score]]  # of the oracle, by scale
+    curves: dict[int, list[OracleScore]]  # of the oracle, by scale
     scores: list[ModelScore]
     paper_horizons: dict[int, float | None]  # of the accuracy of the paper's GPT-2, by scale
     oracle_errors: tuple[float, float]  # the largest standard errors of accuracy and nats
@@ -135,7 +135,7 @@ def _measure(
     model: LanguageModel,
     tokenizer: Tokenizer,
     scale: int,
-    oracle: Sequence[Score],
+    oracle: Sequence[OracleScore],
     settings: Settings,
 ) -> ModelScore:
     prompts = draw(
@@ -167,15 +167,15 @@ def _mean(values: NDArray[np.float64]) -> tuple[float, float]:
     return float(values.mean()), float(np.std(values, ddof=1) / np.sqrt(len(values)))
 
 
-def horizon_by_accuracy(oracle: Sequence[Score], accuracy: float) -> float | None:
+def horizon_by_accuracy(oracle: Sequence[OracleScore], accuracy: float) -> float | None:
     return _horizon(oracle, [score.accuracy for score in oracle], accuracy)
 
 
-def horizon_by_nats(oracle: Sequence[Score], nats: float) -> float | None:
+def horizon_by_nats(oracle: Sequence[OracleScore], nats: float) -> float | None:
     return _horizon(oracle, [-score.nats for score in oracle], -nats)
 
 
-def _horizon(oracle: Sequence[Score], values: Sequence[float], value: float) -> float | None:
+def _horizon(oracle: Sequence[OracleScore], values: Sequence[float], value: float) -> float | None:
     """Where the oracle's values reach a value, interpolated on a logarithmic scale of bounds."""
     if value > values[-1]:
         return None
@@ -183,7 +183,9 @@ def _horizon(oracle: Sequence[Score], values: Sequence[float], value: float) -> 
     return float(np.exp(np.interp(value, np.maximum.accumulate(values), bounds)))
 
 
-def summarize(curves: dict[int, list[Score]], scores: list[ModelScore], prompts: int) -> Result:
+def summarize(
+    curves: dict[int, list[OracleScore]], scores: list[ModelScore], prompts: int
+) -> Result:
     far = [scale for scale in curves if scale >= TESTS_FAR[0]]
     oracle = [score for each in curves.values() for score in each]
     errors = max(s.accuracy_error for s in oracle), max(s.nats_error for s in oracle)
@@ -258,7 +260,7 @@ def table(result: Result) -> Table:
     return header, rows
 
 
-def _rounded(score: ModelScore | Score) -> list[float]:
+def _rounded(score: ModelScore | OracleScore) -> list[float]:
     numbers = (score.accuracy, score.accuracy_error, score.nats, score.nats_error)
     return [round(number, 4) for number in numbers]
 

@@ -1,0 +1,117 @@
+"""How the accuracy of continuations depends on their length, and how it spreads over prompts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...evaluation.estimates import Estimate, bootstrap, share
+from ...evaluation.evaluate import Alignment, LengthAccuracy
+
+MAJORITY = (0.3, 0.5)  # around 0.4, for a single continuation
+LOW = 0.12  # just below 0.1, with room for the noise of a single continuation
+
+
+@dataclass(frozen=True)
+class Length(LengthAccuracy):
+    """The word accuracy of the first tokens generated, and its spread between prompts."""
+
+    prompts: int  # with a word in these tokens; all statistics are over these
+    deviation: float | None
+    quantiles: list[float | None]  # minimum, quartiles and maximum
+
+
+@dataclass(frozen=True)
+class Trends:
+    """How accuracy depends on the length and the scale, over the prompts of several scales."""
+
+    scale_change: Estimate  # over all tokens, from the first scale to the last
+    best_tokens: int  # the length with the highest mean accuracy
+    best_accuracy: float | None
+    fall: Estimate  # the accuracy at the first length minus that at the last, mean over prompts
+    deviation_first: Estimate  # the standard deviation between prompts at the first length
+    deviation_last: Estimate
+    deviation_fall: Estimate  # the first minus the last
+    quarter_tokens: int  # a quarter of all tokens
+    quarter_accuracy: float | None
+    whole_accuracy: float | None
+    late_change: Estimate  # the accuracy of the whole minus that of the quarter
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many whole continuations have which accuracy."""
+
+    continuations: int
+    majority: int  # accuracy in MAJORITY
+    low: int  # accuracy below LOW
+    collapsed: int  # no better than chance
+    low_or_collapsed: int
+    between: int  # accuracy below MAJORITY, but neither low nor collapsed
+    slipped: int
+    explained: int  # collapsed, but well above chance with each word at its own shift
+    collapsed_share: Estimate
+
+
+def add_spread(length: LengthAccuracy) -> Length:
+    values = known(length.each)
+    deviation = float(values.std()) if len(values) else None
+    quantiles = np.quantile(values, np.linspace(0, 1, 5)).tolist() if len(values) else [None] * 5
+    return Length(**vars(length), prompts=len(values), deviation=deviation, quantiles=quantiles)
+
+
+def trends(curves: Sequence[Sequence[LengthAccuracy]]) -> Trends:
+    """`curves` has the accuracies at all lengths, for each scale."""
+    tokens = [length.tokens for length in curves[0]]
+    each = [[value for curve in curves for value in curve[i].each] for i in range(len(tokens))]
+    means = [float(values.mean()) if len(values) else None for values in map(known, each)]
+    best = max(range(len(tokens)), key=lambda i: means[i] or 0)
+    quarter = max(0, len(tokens) - 3)
+    # The same prompts at two lengths, [prompts, 2].
+    ends, late = (known(list(zip(each[i], each[-1], strict=True))) for i in (0, quarter))
+    return Trends(
+        scale_change=bootstrap(
+            lambda first, last: last.mean() - first.mean(),
+            *(known(curve[-1].each) for curve in (curves[0], curves[-1])),
+        ),
+        best_tokens=tokens[best],
+        best_accuracy=means[best],
+        fall=bootstrap(lambda pairs: (pairs[:, 0] - pairs[:, 1]).mean(), ends),
+        deviation_first=bootstrap(np.std, ends[:, 0]),
+        deviation_last=bootstrap(np.std, ends[:, 1]),
+        deviation_fall=bootstrap(lambda pairs: pairs[:, 0].std() - pairs[:, 1].std(), ends),
+        quarter_tokens=tokens[quarter],
+        quarter_accuracy=float(late[:, 0].mean()) if len(late) else None,
+        whole_accuracy=float(late[:, 1].mean()) if len(late) else None,
+        late_change=bootstrap(lambda pairs: (pairs[:, 1] - pairs[:, 0]).mean(), late),
+    )
+
+
+def known(rows: Sequence[Any]) -> NDArray[np.float64]:
+    """The rows without a None: prompts with no word are left out."""
+    values = np.array(rows, np.float64)
+    return values[~np.isnan(values.reshape(len(rows), -1)).any(1)]
+
+
+def count(found: Sequence[Alignment]) -> Counts:
+    each = [one for alignment in found for one in alignment.each]
+    accuracy = np.array([one.accuracy for one in each])
+    collapsed = np.array([one.collapsed for one in each], bool)
+    low_or_collapsed = collapsed | (accuracy < LOW)
+    explained = [
+        (alignment.explained_by_shift.value or 0) * sum(one.collapsed for one in alignment.each)
+        for alignment in found
+    ]
+    return Counts(
+        continuations=len(each),
+        majority=int(((accuracy >= MAJORITY[0]) & (accuracy <= MAJORITY[1])).sum()),
+        low=int((accuracy < LOW).sum()),
+        collapsed=int(collapsed.sum()),
+        low_or_collapsed=int(low_or_collapsed.sum()),
+        between=int((~low_or_collapsed & (accuracy < MAJORITY[0])).sum()),
+        slipped=sum(one.slips > 0 for one in each),
+        explained=sum(map(round, explained)),
+        collapsed_share=share(collapsed),
+    )
