@@ -1,4 +1,4 @@
-"""Loss curves: where they have a plateau."""
+"""Tests of evaluation/learning.py: smoothed loss curves and their plateaus."""
 
 import math
 
@@ -6,20 +6,20 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arithmetext.evaluation.learning import plateau, rest, smoothed
+from arithmetext.evaluation.learning import loss_curve
 from arithmetext.training.run_cache import thinned
 
 
 def curve(*falls: tuple[float, float], start: float = 5.0, steps: int = 4000, noise: float = 0.0):
-    """The record of a run whose loss falls by given amounts around given steps."""
+    """A loss that falls by `depth` around the step `where`, for each (where, depth) in `falls`."""
     x = np.log(np.arange(1, steps + 1))
     losses = start - sum(depth / (1 + np.exp(-6 * (x - math.log(where)))) for where, depth in falls)
     losses = losses + noise * np.random.default_rng(0).standard_normal(steps)
-    return {"training": thinned(losses.tolist())}
+    return thinned(losses.tolist())
 
 
-def test_a_plateau_lies_between_two_descents() -> None:
-    found = plateau(curve((5, 1.0), (400, 1.5)))
+def test_a_plateau_lies_between_two_falls() -> None:
+    found = loss_curve(curve((5, 1.0), (400, 1.5))).plateau
     assert found is not None
     assert 12 < found.slowest < 170
     assert found.begin < found.slowest < found.end < found.steepest
@@ -28,33 +28,35 @@ def test_a_plateau_lies_between_two_descents() -> None:
     assert found.others == ()
 
 
-def test_noise_changes_little() -> None:
-    quiet, noisy = (plateau(curve((5, 1.0), (400, 1.5), noise=each)) for each in (0, 0.02))
+def test_noise_hardly_moves_the_plateau() -> None:
+    quiet, noisy = (
+        loss_curve(curve((5, 1.0), (400, 1.5), noise=noise)).plateau for noise in (0, 0.02)
+    )
     assert quiet is not None and noisy is not None
     assert math.isclose(quiet.end, noisy.end, rel_tol=0.2)
 
 
-def test_a_single_descent_has_no_plateau() -> None:
-    assert plateau(curve((50, 2.0))) is None
+def test_one_fall_has_no_plateau() -> None:
+    assert loss_curve(curve((50, 2.0))).plateau is None
 
 
-def test_a_run_that_ends_on_its_plateau_has_no_plateau() -> None:
-    assert plateau(curve((5, 1.0), (400, 1.5), steps=150)) is None
+def test_a_run_that_ends_on_the_plateau_has_found_none() -> None:
+    assert loss_curve(curve((5, 1.0), (400, 1.5), steps=150)).plateau is None
 
 
-def test_the_final_level_of_a_run() -> None:
-    begin, loss = rest(curve((5, 1.0), (400, 1.5), steps=150))
-    assert 5 < begin < 20 and math.isclose(loss, 4.0, rel_tol=0.01)
-    begin, loss = rest(curve((5, 1.0), (400, 1.5)))
-    assert 400 < begin < 1500 and math.isclose(loss, 2.5, rel_tol=0.01)
+def test_where_the_final_level_begins() -> None:
+    found = loss_curve(curve((5, 1.0), (400, 1.5), steps=150))
+    assert 5 < found.final_from < 20 and math.isclose(found.losses[-1], 4.0, rel_tol=0.01)
+    found = loss_curve(curve((5, 1.0), (400, 1.5)))
+    assert 400 < found.final_from < 1500 and math.isclose(found.losses[-1], 2.5, rel_tol=0.01)
 
 
 def test_a_small_fall_is_no_descent() -> None:
-    assert plateau(curve((5, 1.0), (400, 0.1))) is None
+    assert loss_curve(curve((5, 1.0), (400, 0.1))).plateau is None
 
 
-def test_the_last_of_several_plateaus_counts() -> None:
-    found = plateau(curve((3, 0.8), (40, 0.8), (900, 0.8)))
+def test_the_last_of_several_pauses_counts() -> None:
+    found = loss_curve(curve((3, 0.8), (40, 0.8), (900, 0.8))).plateau
     assert found is not None
     assert 40 < found.slowest < 900
     assert len(found.others) == 1 and 3 < found.others[0] < 40
@@ -63,19 +65,17 @@ def test_the_last_of_several_plateaus_counts() -> None:
 @given(st.floats(0.01, 100))
 def test_the_unit_of_the_loss_does_not_matter(unit: float) -> None:
     known = curve((5, 1.0), (400, 1.5))
-    other = {"training": [(step, unit * loss) for step, loss in known["training"]]}
-    one, two = plateau(known), plateau(other)
+    one = loss_curve(known).plateau
+    two = loss_curve([(step, unit * loss) for step, loss in known]).plateau
     assert one is not None and two is not None
     assert (one.begin, one.slowest, one.end) == (two.begin, two.slowest, two.end)
     assert math.isclose(one.loss * unit, two.loss)
 
 
-def test_a_straight_line_has_constant_speed() -> None:
-    steps, losses, speeds = smoothed(
-        {"training": [(step, 5 - 0.3 * math.log(step)) for step in range(1, 200)]}
-    )
-    assert np.allclose(speeds, 0.3)
-    assert np.allclose(losses, 5 - 0.3 * np.log(steps))
+def test_a_straight_line_has_one_speed() -> None:
+    found = loss_curve([(step, 5 - 0.3 * math.log(step)) for step in range(1, 200)])
+    assert np.allclose(found.speeds, 0.3)
+    assert np.allclose(found.losses, 5 - 0.3 * np.log(found.steps))
 
 
 @given(st.lists(st.floats(-10, 10), min_size=1, max_size=3000), st.integers(1, 300))

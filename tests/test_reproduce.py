@@ -38,7 +38,7 @@ _GENERATION = Generation(prompts=4, tokens=64, stride=16, seed=0)
 _CONTINUING = {"prompts": 4, "tokens": 64, "forget": 16, "seed": 0}
 
 
-def _with_vocabulary(task: str, size: str) -> TrainedModel:
+def _with_vocabulary(task: str, size: int) -> TrainedModel:
     return TrainedModel(f"{task}-laptop", (f"tokens.size={size}", *_TINY_GPT))
 
 
@@ -63,11 +63,9 @@ SMALL: dict[str, dict[str, Any]] = {
     },
     "locator": {"lengths": [32, 64], "windows": 2},
     "tokenization": {"model": _NTP, "windows": 4, "farthest": 24},
-    "ntp_losses": {
-        "trained": {size: _with_vocabulary("ntp", size) for size in ("64", "256", "1024")}
-    },
+    "ntp_losses": {"trained": {size: _with_vocabulary("ntp", size) for size in (64, 256, 1024)}},
     "mlm_losses": {
-        part: {size: _with_vocabulary(task, size) for size in ("64", "256")}
+        part: {size: _with_vocabulary(task, size) for size in (64, 256)}
         for part, task in (("trained", "mlm"), ("masked", "mlm"), ("causal", "ntp"))
     },
     "mlm_accuracy": {"model": _with_vocabulary("mlm", "64"), "windows": 4},

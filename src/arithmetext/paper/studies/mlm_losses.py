@@ -1,190 +1,226 @@
 """Loss curves of masked modelling for two vocabularies (the paper's figure of MLM losses)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import log
 from typing import Any, NamedTuple
 
+import numpy as np
 from matplotlib.figure import Figure
 
-from ...evaluation.learning import FALL, plateau, rest, smoothed
+from ...evaluation.learning import FALL, LossCurve
+from ...evaluation.without_attention import least_loss
 from ..figures import COLOURS
-from ..runs import learning, masked_like_causal, record, without_attention
-from ..study import Verdict
+from ..runs import TrainedModel, mlm_with_learned_positions, with_vocabulary
+from ..study import Table, Verdict
 from ._losses import (
-    about_least,
-    draw,
+    TrainingRun,
+    about_lowest,
+    add_legend,
+    draw_losses,
     draw_speeds,
     draw_without_attention,
-    extends,
+    ends_later,
+    has_plateau,
     how_trained,
-    legend,
-    of_uniform,
-    seen,
+    loss_table,
+    share_of_uniform,
+    summarise,
     what_a_plateau_is,
 )
-from ._losses import table as curves_table
 
 TITLE = "Learning to fill gaps"
 PLACE = 170
 COST = {"laptop": 50, "gpu": 1250}
 
 
-def settings(scale: str) -> dict[str, Any]:
-    """Models that learn, and pairs with the same positions to compare both tasks."""
+@dataclass(frozen=True)
+class Settings:
+    """Models by the size D of their vocabulary."""
+
+    trained: dict[int, TrainedModel]  # masked modelling, trained until it leaves its plateau
+    masked: dict[int, TrainedModel]  # masked modelling with the positions of `causal`
+    causal: dict[int, TrainedModel]  # next-token prediction
+
+
+class PlateauLength(NamedTuple):
+    """The longest plateau of a run: its last step over its first, 0 if there is none."""
+
+    ratio: float
+    ended: bool  # or else the run ends on the plateau
+
+
+NO_PLATEAU = PlateauLength(0, True)
+
+
+@dataclass(frozen=True)
+class Result:
+    """Runs by the size D of their vocabulary, as in the settings."""
+
+    trained: dict[int, TrainingRun]
+    masked: dict[int, TrainingRun]
+    causal: dict[int, TrainingRun]
+    masked_lengths: dict[int, PlateauLength]
+    causal_lengths: dict[int, PlateauLength]
+    without_attention: dict[int, float]  # the lowest loss, in nats per token
+
+    @property
+    def positions(self) -> str:
+        return next(iter(self.trained.values())).positions
+
+    @property
+    def other_runs(self) -> dict[int, TrainingRun]:
+        """The runs of `masked` that are not in `trained`."""
+        return {
+            size: run
+            for size, run in self.masked.items()
+            if run.record.config != self.trained[size].record.config
+        }
+
+
+def settings(scale: str) -> Settings:
     sizes = (64, 256)
-    return {
-        "trained": {str(size): learning("mlm", scale, size) for size in sizes},
-        "masked": {str(size): masked_like_causal(scale, size) for size in sizes},
-        "causal": {str(size): learning("ntp", scale, size) for size in sizes},
-    }
+    return Settings(
+        trained={size: with_vocabulary("mlm", scale, size) for size in sizes},
+        masked={size: mlm_with_learned_positions(scale, size) for size in sizes},
+        causal={size: with_vocabulary("ntp", scale, size) for size in sizes},
+    )
 
 
-def run(settings: dict[str, Any]) -> dict[str, Any]:
-    records = {
-        part: {size: record(recipe) for size, recipe in settings[part].items()}
-        for part in ("trained", "masked", "causal")
-    }
-    return records | {"without_attention": without_attention(settings["trained"])}
+def run(settings: Settings) -> Result:
+    trained, masked, causal = (
+        {size: summarise(model.record()) for size, model in models.items()}
+        for models in (settings.trained, settings.masked, settings.causal)
+    )
+    lowest = {size: least_loss(model.config) for size, model in settings.trained.items()}
+    return compare(trained, masked, causal, lowest)
 
 
-def plot(data: dict[str, Any]) -> Figure:
+def compare(
+    trained: dict[int, TrainingRun],
+    masked: dict[int, TrainingRun],
+    causal: dict[int, TrainingRun],
+    lowest: dict[int, float],
+) -> Result:
+    return Result(
+        trained,
+        masked,
+        causal,
+        {size: plateau_length(run.curve, trained[size].curve) for size, run in masked.items()},
+        {size: plateau_length(run.curve, None) for size, run in causal.items()},
+        lowest,
+    )
+
+
+def plateau_length(curve: LossCurve, better: LossCurve | None) -> PlateauLength:
+    """How long the longest plateau lasts.
+
+    A plateau at the end of a run counts if another run, `better`, gets clearly below it. Without
+    another run it counts if there is no earlier plateau.
+    """
+    found, plateau = [NO_PLATEAU], curve.plateau
+    if plateau:
+        found.append(PlateauLength(plateau.end / plateau.begin, ended=True))
+    if better.losses[-1] <= (1 - FALL) * curve.losses[-1] if better else not plateau:
+        found.append(PlateauLength(curve.steps[-1] / curve.final_from, ended=False))
+    return max(found)
+
+
+def plot(result: Result) -> Figure:
     figure = Figure(figsize=(9.6, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    draw(left, data["trained"], of_uniform)
-    colours = dict(zip(data["trained"], COLOURS, strict=False))
+    draw_losses(left, result.trained, share_of_uniform)
+    colours = dict(zip(result.trained, COLOURS, strict=False))
     dotted = [
         left.plot(
-            smoothed(other)[0],
-            smoothed(other)[1] / log(int(size)),
+            run.curve.steps,
+            np.array(run.curve.losses) / log(size),
             ":",
             color=colours[size],
             lw=1.6,
-            label=f"D = {size}, {_positions(other)} positions",
+            label=f"D = {size}, {run.positions} positions",
         )[0]
-        for size, other in _others(data).items()
+        for size, run in result.other_runs.items()
     ]
-    left.set_ylabel("loss, as a share of ln D")
-    level = draw_without_attention(left, data["without_attention"])
-    legend(left, data["trained"], level, *dotted)
-    draw_speeds(right, data["trained"])
-    right.set_ylabel("fall of loss / ln D while steps grow e-fold")
+    left.set_ylabel("loss / ln D")
+    level = draw_without_attention(left, result.without_attention)
+    add_legend(left, result.trained, level, *dotted)
+    draw_speeds(right, result.trained)
+    right.set_ylabel("speed of learning / ln D")
     for axes in (left, right):
         axes.set_xlabel("training step")
     return figure
 
 
-def caption(data: dict[str, Any]) -> str:
+def caption(result: Result) -> str:
     return (
-        "Loss of masked modelling while it is learned, taken over the tokens to be filled in."
-        " Left, divided by ln D, the loss of a guess: training as lines (means over steps that are"
-        " near each other on the axis), validation as marks, plateaus as pale bands; thin lines are"
-        " the least that a model can have without attention, which sees the gap and no other token"
-        " (some gaps show a token, the true one or another). Right, how fast it falls:"
-        " a plateau is a valley, its slowest place is marked."
-        f" {how_trained(data['trained'])}{_about_others(data)} {what_a_plateau_is()}"
+        "Loss of masked modelling during training, over the tokens to be filled in. Left: the loss"
+        " divided by ln D, the loss of a uniform guess. Lines are the training loss (means over"
+        " steps that are close on the axis), markers the validation loss, pale bands plateaus."
+        " Thin lines are the lowest loss that a model without attention can reach, which sees only"
+        " what stands in the gap (some gaps show a token, the true one or another). Right: how fast"
+        " the loss falls; a plateau is a valley, and its slowest step is marked."
+        f" {how_trained(result.trained)}{_about_positions(result)} {what_a_plateau_is()}"
     )
 
 
-def _about_others(data: dict[str, Any]) -> str:
-    others = _others(data)
-    if not others:
-        return ""
-    trained, other = next(iter(data["trained"].values())), next(iter(others.values()))
+def _about_positions(result: Result) -> str:
+    others = list(result.other_runs.values())
     return (
-        f" Its positions are {_positions(trained)}; dotted lines are for {_positions(other)} ones,"
-        " as GPT-2 has them, and may be shorter."
+        f" These runs have {result.positions} positions; dotted lines have {others[0].positions}"
+        " ones, as GPT-2 does, and may be shorter."
+        if others
+        else ""
     )
 
 
-def _others(data: dict[str, Any]) -> dict[str, Any]:
-    """The runs that are not among those which learn."""
-    return {
-        size: record
-        for size, record in data["masked"].items()
-        if record["config"] != data["trained"][size]["config"]
-    }
-
-
-def _positions(record: dict[str, Any]) -> str:
-    positions: str = record["config"]["model"]["positions"]
-    return positions
-
-
-def table(data: dict[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-    def kept(row: Sequence[Any], positions: str) -> list[Any]:
+def table(result: Result) -> Table:
+    def adapted(row: Sequence[Any], positions: str) -> list[Any]:
         return [positions, *row[:dropped], *row[dropped + 1 :]]
 
     rows = []
-    for records, places in ((data["trained"], True), (_others(data), False)):
-        # Those beside may rest on their plateau for good, which has no place where it ends.
-        header, found = curves_table(records, data["without_attention"], places=places)
-        dropped = header.index("validation, nats a word")  # which gaps do not have
-        rows += [kept(row, _positions(records[str(row[0])])) for row in found]
-    return kept(header, "positions"), rows
+    for runs, mark in ((result.trained, True), (result.other_runs, False)):
+        # The other runs may not leave their plateau, so there is no place where it ends.
+        header, found = loss_table(runs, result.without_attention, mark_plateau=mark)
+        dropped = header.index("validation, nats per word")  # not defined for gaps
+        rows += [adapted(row, runs[row[0]].positions) for row in found]
+    return adapted(header, "positions"), rows
 
 
-def verdicts(data: dict[str, Any]) -> list[Verdict]:
-    records = data["trained"]
+def verdicts(result: Result) -> list[Verdict]:
+    lowest = about_lowest(result.without_attention, seen="what stands in the gap")
     return [
-        seen(
-            records,
+        has_plateau(
+            result.trained,
             claim="In masked modelling too the loss rests on a plateau before a second descent.",
             paper="for both D",
-            why=f"With {_positions(next(iter(records.values())))} positions. "
-            + about_least(data["without_attention"], seen="what stands in the gap"),
+            why=f"With {result.positions} positions. {lowest}",
         ),
-        extends(records, claim="The plateau of masked modelling extends further as D increases."),
-        _more_evident(data),
+        ends_later(
+            result.trained, claim="The plateau of masked modelling extends further as D increases."
+        ),
+        Verdict(
+            key="more-evident",
+            claim="The plateau is more evident in masked modelling than in next-token prediction.",
+            paper="even more evident",
+            ours="; ".join(
+                f"D = {size}, {result.masked[size].positions} positions: last ÷ first step of the"
+                f" plateau in masked modelling {_format_length(length)}, in next-token prediction"
+                f" {_format_length(result.causal_lengths[size])}"
+                for size, length in result.masked_lengths.items()
+            ),
+            criterion="it lasts longer for every D",
+            agrees=all(
+                length.ratio > result.causal_lengths[size].ratio
+                for size, length in result.masked_lengths.items()
+            ),
+            why="A plateau that masked modelling has not left by the end of a run counts only if"
+            " another run, with other positions, shows that there is more to learn.",
+        ),
     ]
 
 
-def _more_evident(data: dict[str, Any]) -> Verdict:
-    lasting = {
-        size: (_lasts(record, data["trained"][size]), _lasts(data["causal"][size], None))
-        for size, record in data["masked"].items()
-    }
-    return Verdict(
-        claim="The plateau is more evident in masked modelling than in next-token prediction.",
-        paper="even more evident",
-        ours="; ".join(
-            f"D = {size}, {_positions(data['masked'][size])} positions: from its first step to its"
-            f" last {_times(masked)}, for next tokens {_times(causal)}"
-            for size, (masked, causal) in lasting.items()
-        )
-        + " (agrees if it lasts longer for every D)",
-        agrees=all(masked.ratio > causal.ratio for masked, causal in lasting.values()),
-        why="A plateau of masked modelling that is not left by the end of a run is found only where"
-        " another run, with other positions, shows that there is more to learn.",
-    )
-
-
-class _Lasting(NamedTuple):
-    """How many times more steps a run has done when its plateau ends, or else the run."""
-
-    ratio: float
-    ended: bool
-
-
-_NONE = _Lasting(0, True)
-
-
-def _lasts(record: dict[str, Any], learned: dict[str, Any] | None) -> _Lasting:
-    """The longest of its plateaus. One at the end counts if a run that learned got below it.
-
-    Where there is no such run to tell, it counts if there is no other.
-    """
-    found = [_NONE]
-    pause = plateau(record)
-    if pause:
-        found.append(_Lasting(pause.end / pause.begin, ended=True))
-    begin, loss = rest(record)
-    more_to_learn = rest(learned)[1] <= (1 - FALL) * loss if learned else not pause
-    if more_to_learn:
-        found.append(_Lasting(smoothed(record)[0][-1] / begin, ended=False))
-    return max(found)
-
-
-def _times(lasting: _Lasting) -> str:
-    if lasting == _NONE:
+def _format_length(length: PlateauLength) -> str:
+    if length == NO_PLATEAU:
         return "none found"
-    return f"{'' if lasting.ended else 'at least '}{lasting.ratio:.1f} times as many"
+    return f"{'' if length.ended else 'at least '}{length.ratio:.1f}"

@@ -1,28 +1,30 @@
 """Loss curves of next-token prediction for three vocabularies (the paper's NTP losses)."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from math import log
-from typing import Any
 
 from matplotlib.figure import Figure
 
 from ...counting.census import census, unigram_entropy
-from ...integers import format_integer
+from ...evaluation.without_attention import least_loss
 from ...training.recipes import SIZES
-from ..runs import learning, parameters, record, without_attention
-from ..study import Verdict
+from ..runs import TrainedModel, with_vocabulary
+from ..study import Table, Verdict
+from ..wording import format_integer
 from ._losses import (
-    about_least,
-    draw,
+    TrainingRun,
+    about_lowest,
+    add_legend,
+    draw_losses,
     draw_without_attention,
-    extends,
+    ends_later,
+    has_plateau,
     how_trained,
-    legend,
-    of_uniform,
-    seen,
+    loss_table,
+    share_of_uniform,
+    summarise,
     what_a_plateau_is,
 )
-from ._losses import table as curves_table
 
 TITLE = "Learning to predict the next token"
 PLACE = 100
@@ -31,37 +33,51 @@ PAPER_PARAMETERS = 8.7e7
 PAPER_SHAPE = (12, 12, 1024)  # layers, heads, L
 
 
-def settings(scale: str) -> dict[str, Any]:
-    return {"trained": {str(size): learning("ntp", scale, size) for size in SIZES}}
+@dataclass(frozen=True)
+class Settings:
+    trained: dict[int, TrainedModel]  # by the size D of the vocabulary
 
 
-def run(settings: dict[str, Any]) -> dict[str, Any]:
-    records = {size: record(recipe) for size, recipe in settings["trained"].items()}
-    [n] = {each["config"]["n"] for each in records.values()}
-    return {
-        "records": records,
-        "parameters": {s: parameters(recipe) for s, recipe in settings["trained"].items()},
-        "without_attention": without_attention(settings["trained"]),
-        "n": n,
-        "single_words": unigram_entropy(census(n)) * log(2),
-    }
+@dataclass(frozen=True)
+class Result:
+    runs: dict[int, TrainingRun]
+    parameters: dict[int, int]
+    without_attention: dict[int, float]  # the lowest loss, in nats per token
+    n: int  # the text is that of 2..n
+    single_words: float  # entropy of the words of the text, in nats
 
 
-def plot(data: dict[str, Any]) -> Figure:
+def settings(scale: str) -> Settings:
+    return Settings({size: with_vocabulary("ntp", scale, size) for size in SIZES})
+
+
+def run(settings: Settings) -> Result:
+    models = settings.trained
+    [n] = {model.config.n for model in models.values()}
+    return Result(
+        runs={size: summarise(model.record()) for size, model in models.items()},
+        parameters={size: model.parameters() for size, model in models.items()},
+        without_attention={size: least_loss(model.config) for size, model in models.items()},
+        n=n,
+        single_words=unigram_entropy(census(n)) * log(2),
+    )
+
+
+def plot(result: Result) -> Figure:
     figure = Figure(figsize=(9.6, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    records = data["records"]
-    draw(left, records, of_uniform)
+    draw_losses(left, result.runs, share_of_uniform)
     left.set_xlabel("training step")
-    left.set_ylabel("loss, as a share of ln D")
-    legend(left, records, draw_without_attention(left, data["without_attention"]))
-    draw(right, _validated(records), _of_words)
+    left.set_ylabel("loss / ln D")
+    add_legend(left, result.runs, draw_without_attention(left, result.without_attention))
+    known = {size: run for size, run in result.runs.items() if run.tokens_per_word is not None}
+    draw_losses(right, known, _per_word)
     right.set_xlabel("words read")
-    right.set_ylabel("nats a word")
-    right.axhline(data["single_words"], color="0.3", lw=1, ls=(0, (1, 2)))
+    right.set_ylabel("nats per word")
+    right.axhline(result.single_words, color="0.3", lw=1, ls=(0, (1, 2)))
     right.annotate(
         "single words",
-        (0.02, data["single_words"]),
+        (0.02, result.single_words),
         xycoords=right.get_yaxis_transform(),
         xytext=(0, -4),
         textcoords="offset points",
@@ -71,70 +87,61 @@ def plot(data: dict[str, Any]) -> Figure:
     return figure
 
 
-def _validated(data: dict[str, Any]) -> dict[str, Any]:
-    """The runs whose words a token are known."""
-    return {size: record for size, record in data.items() if record["validation"]}
+def _per_word(size: int, run: TrainingRun) -> tuple[float, float]:
+    """Factors from steps to words, and from nats per token to nats per word."""
+    assert run.tokens_per_word is not None
+    return run.batch / run.tokens_per_word, run.tokens_per_word
 
 
-def _of_words(size: int, record: dict[str, Any]) -> tuple[float, float]:
-    """Words for steps, and nats a word for nats a token."""
-    tokens = _tokens_a_word(record)
-    return record["config"]["training"]["batch"] / tokens, tokens
-
-
-def _tokens_a_word(record: dict[str, Any]) -> float:
-    last = record["validation"][-1]
-    return float(last["validation_nats_per_word"] / last["validation_loss"])
-
-
-def caption(data: dict[str, Any]) -> str:
+def caption(result: Result) -> str:
     return (
-        "Loss of next-token prediction while it is learned: training as lines (means over steps"
-        " that are near each other on the axis), validation as marks, plateaus as pale bands. Left,"
-        " divided by ln D, the loss of a guess, with thin lines for the least that a model can have"
-        " without attention, which sees the token before and no other; right, in nats a word"
-        " against words read, where vocabularies can be compared. The dotted line is what words"
-        f" cost that are drawn by their frequencies among 2..{format_integer(data['n'])} alone,"
-        f" {data['single_words']:.3f} nats (exact)."
-        f" {how_trained(data['records'])} {what_a_plateau_is()}"
+        "Loss of next-token prediction during training. Lines are the training loss (means over"
+        " steps that are close on the axis), markers the validation loss, pale bands plateaus."
+        " Left: the loss divided by ln D, the loss of a uniform guess; thin lines are the lowest"
+        " loss that a model without attention can reach, which sees only the previous token. Right:"
+        " nats per word against words read, where vocabularies can be compared. The dotted line is"
+        " the cost of words drawn independently, by their frequencies in"
+        f" 2..{format_integer(result.n)}: {result.single_words:.3f} nats (exact)."
+        f" {how_trained(result.runs)} {what_a_plateau_is()}"
     )
 
 
-def table(data: dict[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-    return curves_table(data["records"], data["without_attention"])
+def table(result: Result) -> Table:
+    return loss_table(result.runs, result.without_attention)
 
 
-def verdicts(data: dict[str, Any]) -> list[Verdict]:
+def verdicts(result: Result) -> list[Verdict]:
     return [
-        seen(
-            data["records"],
+        has_plateau(
+            result.runs,
             claim="After a rapid decrease the loss rests on a brief plateau before a second"
             " descent, for every D.",
             paper="all three curves do",
-            why=about_least(data["without_attention"], seen="the token before"),
+            why=about_lowest(result.without_attention, seen="the previous token"),
         ),
-        extends(data["records"], claim="The plateau extends further in training as D increases."),
-        _parameters(data),
+        ends_later(result.runs, claim="The plateau extends further in training as D increases."),
+        _has_parameters(result),
     ]
 
 
-def _parameters(data: dict[str, Any]) -> Verdict:
-    """How large the models are, if they have the paper's shape."""
-    models = [record["config"]["model"] for record in data["records"].values()]
+def _has_parameters(result: Result) -> Verdict:
+    """The models are as large as the paper's, if they have its shape."""
+    models = [run.record.config["model"] for run in result.runs.values()]
     shapes = {(model["layers"], model["heads"], model["context"]) for model in models}
-    counts = data["parameters"]
-    said = ", ".join(f"{count:,} for D = {size}" for size, count in counts.items())
+    counts = result.parameters
     tested = shapes == {PAPER_SHAPE}
     near = all(abs(count / PAPER_PARAMETERS - 1) < 0.02 for count in counts.values())
+    layers, heads, context = PAPER_SHAPE
     return Verdict(
+        key="parameters",
         claim="The model has 8.7e7 trainable parameters.",
         paper="8.7e7",
-        ours=f"{said} (exact; agrees if all are within 2 % of the paper's)",
+        ours="exactly " + ", ".join(f"{count:,} for D = {size}" for size, count in counts.items()),
+        criterion="all are within 2 % of the paper's",
         agrees=near if tested else None,
-        why=f"To two digits {', '.join(f'{count:.1e}' for count in counts.values())}. One"
-        " matrix of tokens serves for input and output."
+        why=f"To two digits {', '.join(f'{count:.1e}' for count in counts.values())}. Input and"
+        " output share one embedding matrix."
         if tested
-        else "These models do not have the paper's shape, {} layers of {} heads and L = {}.".format(
-            *PAPER_SHAPE
-        ),
+        else "These models do not have the paper's shape:"
+        f" {layers} layers of {heads} heads and L = {context}.",
     )
