@@ -1,4 +1,4 @@
-"""The page that people read: whole, self-contained, the same every time, and true to the data."""
+"""The report page: well-formed, self-contained, reproducible, and faithful to the results."""
 
 import csv
 import io
@@ -30,7 +30,7 @@ VOID = {"meta", "link", "input"}
 
 
 class Page(HTMLParser):
-    """What there is in a page; an end tag that closes something else is refused."""
+    """The elements and the text of a page; fails if tags are not nested properly."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Page(HTMLParser):
         assert self.open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert len(dict(attrs)) == len(attrs), f"an attribute of {tag} is there twice"
+        assert len(dict(attrs)) == len(attrs), f"an attribute of {tag} occurs twice"
         self.elements.append((tag, {name: value or "" for name, value in attrs}))
         if tag not in VOID:
             self.open.append(tag)
@@ -72,25 +72,25 @@ def read(folder: Path) -> Page:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Real studies, small."""
+    """A report of some real studies, made small."""
     folder = tmp_path_factory.mktemp("report")
     (folder / "data").mkdir()
     for name, changes in SMALL.items():
         study = all_studies()[name]
         settings = changed(study.settings("laptop"), **changes)
-        keep(folder, name, settings=settings, data=study.run(settings))
+        store(folder, name, settings=settings, data=study.run(settings))
     report.build(folder)
     return folder
 
 
-def linked(page: Page) -> list[list[str]]:
-    """The rows of the only CSV that a page holds."""
+def csv_rows(page: Page) -> list[list[str]]:
+    """The rows of the only CSV in a page."""
     [address] = [h for h in page.all("href") if h.startswith("data:text/csv")]
     return list(csv.reader(io.StringIO(unquote(address.partition(",")[2]))))
 
 
-def keep(folder: Path, name: str, **parts: Any) -> None:
-    """A result as `perform` writes it."""
+def store(folder: Path, name: str, **parts: Any) -> None:
+    """Store a result as `perform` does."""
     result = {"study": name, "settings": {}, "sources": {}, "seconds": 30.0, "data": {}} | parts
     (folder / "data").mkdir(exist_ok=True)
     (folder / f"data/{name}.json").write_text(json.dumps(to_json(result)))
@@ -103,7 +103,7 @@ def page(folder: Path) -> Page:
 
 @pytest.fixture
 def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """A study to be changed at will, the only one there is, with a result."""
+    """A study that tests may change, with a result; it is the only study."""
 
     def plot(data: dict[str, Any]) -> Figure:
         figure = Figure()
@@ -129,7 +129,7 @@ def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         folder=tmp_path,
     )
     monkeypatch.setattr(findings, "all_studies", lambda: {"made_up": study})
-    keep(tmp_path, "made_up", settings={"scale": "gpu"})
+    store(tmp_path, "made_up", settings={"scale": "gpu"})
     return study
 
 
@@ -165,7 +165,7 @@ def test_studies_come_in_the_order_of_the_paper(page: Page) -> None:
     assert re.findall(r"Figure (\d+)\.", page.text) == ["1", "2", "3"]
 
 
-def test_pictures_are_named_and_described(page: Page) -> None:
+def test_figures_have_a_title_and_a_description(page: Page) -> None:
     pictures = [attributes for _, attributes in page.elements if attributes.get("role") == "img"]
     assert [p["aria-labelledby"] for p in pictures] == [
         f"{name}-title" for name in all_studies() if name in SMALL
@@ -187,13 +187,13 @@ def test_verdicts_are_counted(folder: Path, page: Page) -> None:
     assert summary.count("| ≠ differs |\n") == differ
 
 
-def test_what_is_not_tested_is_counted_and_told_apart(made_up: SimpleNamespace) -> None:
+def test_claims_that_are_not_tested_are_counted_separately(made_up: SimpleNamespace) -> None:
     claims = [Verdict(claim="A", paper="", ours="", agrees=each) for each in (True, False)]
     claims += [Verdict(claim=c, paper="", ours="", agrees=None, why="Few.") for c in "BC"]
     made_up.verdicts = lambda data: claims
     page = read(made_up.folder)
     counted = "4 claims: 1 agrees, 1 differs, 2 not tested here"
-    assert page.text.count(counted) == 2  # of all studies, and of this one
+    assert page.text.count(counted) == 2  # for all studies, and for this one
     assert [attributes.get("class") for tag, attributes in page.elements if tag == "tr"][2:6] == [
         *("agrees", "differs", "untested", "untested"),
     ]
@@ -201,7 +201,7 @@ def test_what_is_not_tested_is_counted_and_told_apart(made_up: SimpleNamespace) 
     summary = report.summary(made_up.folder)
     assert summary.startswith(counted)
     assert summary.count("| ○ not tested here: Few. |\n") == 2
-    # Each outcome has a colour of its own, and only what differs is left when that is asked for.
+    # Each outcome has its own colour, and the checkbox hides all rows that do not differ.
     style = (Path(report.__file__).parent / "style.css").read_text()
     colours = re.findall(r"\.(agrees|differs|untested) \.verdict \{ color: (#\w+)", style)
     assert len(set(dict(colours).values())) == 3
@@ -213,13 +213,13 @@ def test_times_are_added_up(page: Page) -> None:
     assert page.text.count("took 30.0 s") == len(SMALL)
 
 
-def test_settings_of_their_own_are_told(page: Page) -> None:
-    assert "ran at laptop or gpu or paper scale (but with settings of their own:" in page.text
+def test_custom_settings_are_named(page: Page) -> None:
+    assert "ran at laptop or gpu or paper scale (with custom settings:" in page.text
 
 
 def test_the_same_data_give_the_same_bytes(folder: Path, tmp_path: Path) -> None:
     for path in (folder / "data").glob("*.json"):
-        keep(tmp_path, path.stem, **json.loads(path.read_text()))
+        store(tmp_path, path.stem, **json.loads(path.read_text()))
     report.build(tmp_path)
     written = [path.relative_to(folder) for path in folder.rglob("*.*")]
     assert len(written) == 3 * len(SMALL) + 1
@@ -227,7 +227,7 @@ def test_the_same_data_give_the_same_bytes(folder: Path, tmp_path: Path) -> None
         assert (tmp_path / path).read_bytes() == (folder / path).read_bytes()
 
 
-def test_the_csv_in_the_page_is_that_beside_it(folder: Path, page: Page) -> None:
+def test_the_csv_in_the_page_equals_the_csv_file(folder: Path, page: Page) -> None:
     links = {a["download"]: a["href"] for _, a in page.elements if "download" in a}
     assert len(links) == len(SMALL)
     for name, address in links.items():
@@ -237,20 +237,20 @@ def test_the_csv_in_the_page_is_that_beside_it(folder: Path, page: Page) -> None
 
 
 def test_everything_is_escaped(made_up: SimpleNamespace) -> None:
-    keep(made_up.folder, "made_up", settings={f"Key {ODD}": [f"First {ODD}", f"Second {ODD}"]})
+    store(made_up.folder, "made_up", settings={f"Key {ODD}": [f"First {ODD}", f"Second {ODD}"]})
     page = read(made_up.folder)
     settings = ("Key", "First", "Second")
     for part in ("Title", "Caption", "Header", "Cell", "Claim", "Paper", "Ours", "Why", *settings):
         assert f"{part} {ODD}" in page.text
-    assert linked(page) == [[f"Header {ODD}", "n"], [f"Cell {ODD}", "1"]]
+    assert csv_rows(page) == [[f"Header {ODD}", "n"], [f"Cell {ODD}", "1"]]
 
 
-def test_the_summary_is_a_table_whatever_is_claimed(made_up: SimpleNamespace) -> None:
+def test_the_summary_is_a_table_whatever_the_claims_contain(made_up: SimpleNamespace) -> None:
     _, _, head, _, row = report.summary(made_up.folder).splitlines()
     assert len(re.split(r"(?<!\\)\|", row)) == len(head.split("|"))
 
 
-def test_settings_are_for_people(made_up: SimpleNamespace) -> None:
+def test_settings_are_readable(made_up: SimpleNamespace) -> None:
     settings = {
         "trained_models": {"GPT": ["ntp-laptop", "training.steps=4"], "HMM": ["hmm-paper"]},
         "at": [10**13, 16_777_216],
@@ -259,7 +259,7 @@ def test_settings_are_for_people(made_up: SimpleNamespace) -> None:
         "shift": -1,
         "limit": None,
     }
-    keep(made_up.folder, "made_up", settings=settings)
+    store(made_up.folder, "made_up", settings=settings)
     page = read(made_up.folder)
     for shown in ("trained models", "ntp-laptop, training.steps=4", "1e13, 16,777,216"):
         assert shown in page.text
@@ -268,7 +268,7 @@ def test_settings_are_for_people(made_up: SimpleNamespace) -> None:
     assert not re.search(r"\['|\{'|True|None", page.text)
 
 
-def test_a_study_may_claim_nothing_and_count_nothing(made_up: SimpleNamespace) -> None:
+def test_a_study_may_have_no_verdicts_and_no_rows(made_up: SimpleNamespace) -> None:
     made_up.verdicts = lambda data: []
     made_up.table = lambda data: (["n"], [])
     page = read(made_up.folder)
@@ -278,13 +278,13 @@ def test_a_study_may_claim_nothing_and_count_nothing(made_up: SimpleNamespace) -
     assert (made_up.folder / "data/made_up.csv").read_text() == "n\n"
 
 
-def test_long_tables_are_cut_and_say_so(made_up: SimpleNamespace) -> None:
+def test_long_tables_are_truncated_and_say_so(made_up: SimpleNamespace) -> None:
     made_up.table = lambda data: (["n", "share"], [[n, None] for n in range(1234)])
     made_up.verdicts = lambda data: []
     page = read(made_up.folder)
     assert "the first 200 of 1,234 rows; the CSV has all 1,234" in page.text
     assert page.count("tr") == 201
-    assert len(linked(page)) == 1235
+    assert len(csv_rows(page)) == 1235
 
 
 @pytest.mark.parametrize("damaged", ['{"study": "made', '{"study": "made_up"}', "[]"])
@@ -298,12 +298,12 @@ def test_a_damaged_result_is_left_out(
     assert not (made_up.folder / "index.html").exists()
 
 
-def test_a_result_that_does_not_fit_leaves_the_others(
+def test_a_result_that_does_not_fit_does_not_hide_the_others(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for path in (folder / "data").glob("*.json"):
-        keep(tmp_path, path.stem, **json.loads(path.read_text()))
-    keep(tmp_path, "walks", data={"count": 5})
+        store(tmp_path, path.stem, **json.loads(path.read_text()))
+    store(tmp_path, "walks", data={"count": 5})
     page = read(tmp_path)
     assert page.count("section") == len(SMALL) - 1
     assert "walks" not in page.all("id")

@@ -1,4 +1,4 @@
-"""What the kept results say, drawn and put into words by their studies."""
+"""Results from disk, with the figures, captions, tables and verdicts that their studies make."""
 
 import csv
 import io
@@ -11,16 +11,17 @@ from typing import Any
 from ...errors import InputError
 from ...evaluation.codec import to_json
 from ..study import SCALES, Study, Verdict, all_studies, load
+from ..wording import plural
 from .picture import svg
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One study, ready to be shown."""
+    """All that the report shows of one study."""
 
     name: str
     title: str
-    scales: list[str]
+    scales: list[str]  # whose settings the result was made with
     settings: dict[str, Any]
     seconds: float
     svg: str
@@ -31,32 +32,35 @@ class Finding:
 
 
 def load_findings(folder: Path) -> list[Finding]:
-    """What is found in `folder`/data, in the paper's order; a result that does not fit is named."""
-    found = []
+    """The findings of all results in `folder`/data, in the paper's order.
+
+    A result that does not fit its study is left out, with a message on stderr.
+    """
+    findings = []
     for name, study in all_studies().items():
         path = folder / "data" / f"{name}.json"
         if not path.exists():
             continue
         try:
-            found.append(_finding(name, study, path.parent))
-        except Exception as error:  # whatever it is, the other studies are shown
-            about = f"{type(error).__name__}: {error}"
+            findings.append(_load_finding(name, study, path.parent))
+        except Exception as error:  # a study that fails in any way must not hide the others
+            reason = f"{type(error).__name__}: {error}"
             print(
-                f"left out: {path} does not fit this version of the study ({about})",
+                f"left out: {path} does not fit this version of the study ({reason})",
                 file=sys.stderr,
             )
-    if not found:
+    if not findings:
         raise InputError(f"no results in {folder}/data: nt reproduce makes them")
-    return found
+    return findings
 
 
-def _finding(name: str, study: Study, folder: Path) -> Finding:
+def _load_finding(name: str, study: Study, folder: Path) -> Finding:
     result = load(study, folder)
     header, rows = study.table(result.data)
     return Finding(
         name=name,
         title=study.TITLE,
-        scales=[s for s in SCALES if to_json(study.settings(s)) == result.settings],
+        scales=[scale for scale in SCALES if to_json(study.settings(scale)) == result.settings],
         settings=result.settings,
         seconds=result.seconds,
         svg=svg(study.plot(result.data), name),
@@ -67,30 +71,31 @@ def _finding(name: str, study: Study, folder: Path) -> Finding:
     )
 
 
-def counted(verdicts: Sequence[Verdict]) -> str:
-    """How many claims there are and how many have each outcome.
+def count_outcomes(verdicts: Sequence[Verdict]) -> str:
+    """The number of claims and of each outcome, in words.
 
-    >>> counted([Verdict(claim="", paper="", ours="", agrees=True)])
+    >>> count_outcomes([Verdict(claim="", paper="", ours="", agrees=True)])
     '1 claim: 1 agrees, 0 differ'
-    >>> made = Verdict(claim="", paper="", ours="", agrees=True, by_construction=True)
-    >>> open = Verdict(claim="", paper="", ours="", agrees=None, why="Too few words.")
-    >>> counted([made, made, open])
+    >>> constructed = Verdict(claim="", paper="", ours="", agrees=True, by_construction=True)
+    >>> untested = Verdict(claim="", paper="", ours="", agrees=None, why="Too few words.")
+    >>> count_outcomes([constructed, constructed, untested])
     '3 claims: 2 agree (2 by construction), 0 differ, 1 not tested here'
     """
     agree = sum(verdict.agrees is True for verdict in verdicts)
-    made = sum(verdict.agrees is True and verdict.by_construction for verdict in verdicts)
+    constructed = sum(verdict.agrees is True and verdict.by_construction for verdict in verdicts)
     differ = sum(verdict.agrees is False for verdict in verdicts)
     untested = len(verdicts) - agree - differ
     return (
-        f"{len(verdicts)} claim{'s' * (len(verdicts) != 1)}:"
-        f" {agree} agree{'s' * (agree == 1)}{f' ({made} by construction)' if made else ''},"
-        f" {differ} differ{'s' * (differ == 1)}"
+        plural(len(verdicts), "claim")
+        + f": {agree} agree{'s' * (agree == 1)}"
+        + (f" ({constructed} by construction)" if constructed else "")
+        + f", {differ} differ{'s' * (differ == 1)}"
         + (f", {untested} not tested here" if untested else "")
     )
 
 
 def csv_text(finding: Finding) -> str:
-    """All the numbers behind a figure."""
+    """The table of a finding as CSV."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([finding.header, *finding.rows])
     return text.getvalue()

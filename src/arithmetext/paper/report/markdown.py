@@ -1,4 +1,4 @@
-"""Verdicts for a README."""
+"""Verdicts as a Markdown table, for a README."""
 
 import re
 from collections.abc import Sequence
@@ -7,15 +7,15 @@ from ..study import Verdict
 
 
 def verdict_table(verdicts: Sequence[Verdict]) -> str:
-    """A table in Markdown: claim, paper, here, verdict."""
+    """One row per verdict: claim, paper, here, verdict."""
     rows = [["claim", "paper", "here", "verdict"], ["---"] * 4]
     for verdict in verdicts:
-        cells = map(_plain, (verdict.claim, verdict.paper, verdict.evidence))
-        reason = f": {_plain(verdict.why)}" if verdict.agrees is None else ""
+        cells = map(_escape, (verdict.claim, verdict.paper, verdict.evidence))
+        reason = f": {_escape(verdict.why)}" if verdict.agrees is None else ""
         rows.append([*cells, f"{verdict.symbol} {verdict.outcome}{reason}"])
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-def _plain(text: str) -> str:
-    """Text that Markdown shows as it is, on one line."""
+def _escape(text: str) -> str:
+    """Text on one line, with the characters escaped that Markdown would interpret."""
     return re.sub(r"([\\`*_|<~$])", r"\\\1", " ".join(text.split()))

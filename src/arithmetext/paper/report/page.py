@@ -1,4 +1,4 @@
-"""The page of the report, as HTML."""
+"""The report as one HTML page."""
 
 from collections.abc import Sequence
 from html import escape
@@ -9,38 +9,38 @@ from urllib.parse import quote
 from ... import __version__
 from ...integers import format_integer, parse_integer
 from ..study import SCALES, Verdict
-from .findings import Finding, counted, csv_text
+from .findings import Finding, count_outcomes, csv_text
 
-ROWS = 200  # in the page; more are for programs
+MAX_ROWS = 200  # of a table in the page; the CSV has all rows
 
-# What a study is called has no hyphen: ids with one are the page's own.
+# Names of studies have no hyphen. The page's own ids have one, so the two never clash.
 
 
 def page(findings: Sequence[Finding]) -> str:
-    """All of it, in one piece: nothing is fetched from anywhere."""
+    """The whole page as one text: a browser fetches nothing else."""
     verdicts = [verdict for finding in findings for verdict in finding.verdicts]
     return _PAGE.format(
         style=files(__package__).joinpath("style.css").read_text(encoding="utf-8"),
         version=__version__,
-        counted=counted(verdicts),
-        scale=_scale(findings),
+        outcomes=count_outcomes(verdicts),
+        scale=_describe_scale(findings),
         duration=_duration(sum(finding.seconds for finding in findings)),
-        verdicts=_verdicts(findings) if verdicts else "",
-        contents="\n".join(_entry(finding) for finding in findings),
+        verdicts=_verdict_table(findings) if verdicts else "",
+        contents="\n".join(f"<li>{_link(finding)}</li>" for finding in findings),
         sections="\n".join(_section(k, finding) for k, finding in enumerate(findings, start=1)),
     )
 
 
-def _scale(findings: Sequence[Finding]) -> str:
-    """The scale whose settings most studies have, and those that have others."""
-    number = {s: sum(s in finding.scales for finding in findings) for s in SCALES}
+def _describe_scale(findings: Sequence[Finding]) -> str:
+    """The scale of most studies, and the studies that ran with other settings."""
+    number = {scale: sum(scale in finding.scales for finding in findings) for scale in SCALES}
     most = max(number.values())
     if not most:
-        return "with settings of their own"
-    scales = [s for s in SCALES if number[s] == most]
+        return "with custom settings"
+    scales = [scale for scale in SCALES if number[scale] == most]
     others = [_link(f) for f in findings if not set(scales) & set(f.scales)]
     return f"at {' or '.join(scales)} scale" + (
-        f" (but with settings of their own: {', '.join(others)})" if others else ""
+        f" (with custom settings: {', '.join(others)})" if others else ""
     )
 
 
@@ -59,43 +59,39 @@ def _link(finding: Finding) -> str:
     return f'<a href="#{finding.name}">{escape(finding.title)}</a>'
 
 
-def _entry(finding: Finding) -> str:
-    return f"<li>{_link(finding)}</li>"
-
-
-def _verdicts(findings: Sequence[Finding]) -> str:
+def _verdict_table(findings: Sequence[Finding]) -> str:
     head = "".join(f'<th scope="col">{name}</th>' for name in ("Claim", "Paper", "Here", "Verdict"))
     groups = "\n".join(
         f'<tbody id="{finding.name}-verdicts">'
         f'<tr><th colspan="4" scope="rowgroup">{_link(finding)}</th></tr>'
-        f"{''.join(map(_verdict, finding.verdicts))}</tbody>"
+        f"{''.join(map(_verdict_row, finding.verdicts))}</tbody>"
         for finding in findings
         if finding.verdicts
     )
     return _VERDICTS.format(head=head, groups=groups)
 
 
-def _verdict(verdict: Verdict) -> str:
-    kind = {True: "agrees", False: "differs", None: "untested"}[verdict.agrees]
+def _verdict_row(verdict: Verdict) -> str:
+    row_class = {True: "agrees", False: "differs", None: "untested"}[verdict.agrees]
     why = f'<p class="why">{escape(verdict.why)}</p>' if verdict.why else ""
-    sign = f'<span aria-hidden="true">{verdict.symbol}</span>'
+    symbol = f'<span aria-hidden="true">{verdict.symbol}</span>'
     return (
-        f'<tr class="{kind}"><th scope="row">{escape(verdict.claim)}</th>'
+        f'<tr class="{row_class}"><th scope="row">{escape(verdict.claim)}</th>'
         f'<td data-name="Paper">{escape(verdict.paper)}</td>'
         f'<td data-name="Here">{escape(verdict.evidence)}{why}</td>'
-        f'<td class="verdict">{sign} {verdict.outcome}</td></tr>'
+        f'<td class="verdict">{symbol} {verdict.outcome}</td></tr>'
     )
 
 
 def _section(number: int, finding: Finding) -> str:
     name = finding.name
-    how = [f"took {_duration(finding.seconds)}"]
+    facts = [f"took {_duration(finding.seconds)}"]
     if finding.verdicts:
-        how.insert(0, f'<a href="#{name}-verdicts">{counted(finding.verdicts)}</a>')
+        facts.insert(0, f'<a href="#{name}-verdicts">{count_outcomes(finding.verdicts)}</a>')
     numbers = ""
     if finding.rows:
         address = f"data:text/csv;charset=utf-8,{quote(csv_text(finding), safe=',:;/()=')}"
-        how.append(f'<a download="{name}.csv" href="{address}">numbers as CSV</a>')
+        facts.append(f'<a download="{name}.csv" href="{address}">numbers as CSV</a>')
         numbers = f"<details><summary>The numbers</summary>{_table(finding)}</details>"
     return _SECTION.format(
         name=name,
@@ -103,14 +99,14 @@ def _section(number: int, finding: Finding) -> str:
         title=escape(finding.title),
         svg=finding.svg,
         caption=escape(finding.caption),
-        how=" ".join(f"<span>{part}</span>" for part in how),
+        facts=" ".join(f"<span>{fact}</span>" for fact in facts),
         settings=_settings(finding.settings),
         numbers=numbers,
     )
 
 
 def _settings(value: Any) -> str:
-    """Settings for people: what is nested in JSON is nested on the page."""
+    """Settings as lists of definitions, nested like the JSON."""
     if isinstance(value, dict):
         pairs = (
             f"<dt>{escape(key.replace('_', ' '))}</dt><dd>{_settings(inner)}</dd>"
@@ -118,41 +114,42 @@ def _settings(value: Any) -> str:
         )
         return f"<dl>{''.join(pairs)}</dl>"
     if isinstance(value, list):
-        return ", ".join(map(_settings, value))
+        return ", ".join(map(_settings, value)) or "–"
     if isinstance(value, int) and value >= 10**4 and parse_integer(format_integer(value)) == value:
         return format_integer(value)
-    return escape(_shown(value))
+    return escape(_format_cell(value))
 
 
 def _table(finding: Finding) -> str:
-    """The twin of the picture: its numbers."""
-    rows, number = finding.rows[:ROWS], len(finding.rows)
+    """The numbers behind the figure."""
+    rows, number = finding.rows[:MAX_ROWS], len(finding.rows)
     columns = zip(*rows, strict=True)
     numeric = [all(isinstance(cell, int | float | None) for cell in column) for column in columns]
-    kinds = [' class="number"' if right else "" for right in numeric]
+    classes = [' class="number"' if is_numeric else "" for is_numeric in numeric]
     head = "".join(
-        f'<th scope="col"{kind}>{escape(name)}</th>'
-        for kind, name in zip(kinds, finding.header, strict=True)
+        f'<th scope="col"{column_class}>{escape(name)}</th>'
+        for column_class, name in zip(classes, finding.header, strict=True)
     )
-    body = "\n".join(f"<tr>{_cells(row, kinds)}</tr>" for row in rows)
-    part = f": the first {ROWS} of {number:,} rows; the CSV has all {number:,}"
+    body = "\n".join(f"<tr>{_row_cells(row, classes)}</tr>" for row in rows)
+    truncated = f": the first {MAX_ROWS} of {number:,} rows; the CSV has all {number:,}"
     title = escape(finding.title)
     return (
         f'<div class="wide" tabindex="0" role="region" aria-label="Numbers: {title}">'
         f'<table class="numbers"><caption>{title}'
-        f"{part if number > ROWS else ''}</caption>"
+        f"{truncated if number > MAX_ROWS else ''}</caption>"
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 
-def _cells(row: Sequence[Any], kinds: Sequence[str]) -> str:
-    """The first cell says what the others are about."""
-    first, *others = (escape(_shown(cell)) for cell in row)
-    cells = [f"<td{kind}>{cell}</td>" for kind, cell in zip(kinds[1:], others, strict=True)]
-    return "".join([f'<th scope="row"{kinds[0]}>{first}</th>', *cells])
+def _row_cells(row: Sequence[Any], classes: Sequence[str]) -> str:
+    """The cells of a row; the first is its header."""
+    first, *others = (escape(_format_cell(cell)) for cell in row)
+    pairs = zip(classes[1:], others, strict=True)
+    cells = [f"<td{column_class}>{cell}</td>" for column_class, cell in pairs]
+    return "".join([f'<th scope="row"{classes[0]}>{first}</th>', *cells])
 
 
-def _shown(cell: Any) -> str:
+def _format_cell(cell: Any) -> str:
     if cell is None:
         return "–"
     if isinstance(cell, bool):
@@ -180,12 +177,12 @@ _SECTION = """<section id="{name}">
 </div>
 <figcaption id="{name}-caption"><b>Figure {number}.</b> {caption}</figcaption>
 </figure>
-<p class="how">{how}</p>
+<p class="facts">{facts}</p>
 <details><summary>Settings</summary>{settings}</details>
 {numbers}
 </section>"""
 
-# The policy makes a browser refuse what the page should never ask for.
+# The policy makes a browser refuse every request, because the page needs none.
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -202,8 +199,8 @@ _PAGE = """<!doctype html>
 <main>
 <h1>The arithmetic text, reproduced</h1>
 <p>The figures of <cite>Testing Transformer Learnability on the Arithmetic Sequence of Rooted
-Trees</cite>, made anew by arithmetext {version}, with the numbers behind them and what became of
-the paper’s claims. <b>{counted}</b>. The studies ran {scale} and took {duration} together.
+Trees</cite>, reproduced by arithmetext {version}, with the numbers behind them and a verdict on
+each of the paper’s claims. <b>{outcomes}</b>. The studies ran {scale} and took {duration} together.
 <a class="skip" href="#the-figures">To the figures</a></p>
 {verdicts}
 <nav aria-label="Figures">

@@ -1,4 +1,4 @@
-"""Figures as SVG that can stand beside others in one page."""
+"""matplotlib figures as SVG elements of one HTML page."""
 
 import io
 import re
@@ -17,18 +17,18 @@ _NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
 
 def svg(figure: Figure, name: str) -> str:
-    """A figure without prologue or address, small, whose ids all begin with `name`.
+    """A figure as a small <svg> element without prologue or metadata, whose ids begin with `name`.
 
-    matplotlib names shapes by their content, so that two figures share names, and by chance where
-    it has no salt: here they are numbered.
+    matplotlib derives ids from the content of shapes, so two figures may share ids, and from a
+    random salt, so they change from run to run. Here the ids are numbers instead.
     """
     drawn = io.StringIO()
     figure.savefig(drawn, format="svg", metadata=_NO_METADATA)
     used = dict.fromkeys(found[2] for found in _REFERENCE.finditer(drawn.getvalue()))
     names = {old: f"{name}-{number}" for number, old in enumerate(used, start=1)}
     root = ElementTree.fromstring(drawn.getvalue())
-    _take_out_style(root)
-    # The page needs the width that the letters were made for.
+    _remove_style(root)
+    # The style sheet scales the figure by the width for which its font size was chosen.
     root.set("style", f"--width:{root.get('width')};stroke-linejoin:round")
     for element in root.iter():
         element.text = element.tail = None
@@ -40,15 +40,15 @@ def svg(figure: Figure, name: str) -> str:
     return _REFERENCE.sub(lambda found: found[1] + names[found[2]], plain)
 
 
-def _take_out_style(root: ElementTree.Element) -> None:
-    """Inside a page the rule for every element would be one for the whole page."""
+def _remove_style(root: ElementTree.Element) -> None:
+    """Remove the style element: inside a page its rule for "*" would apply to the whole page."""
     for part in root.findall(f"{{{_SVG}}}defs"):
         if part.find(f"{{{_SVG}}}style") is not None:
             root.remove(part)
 
 
 def _shorten(element: ElementTree.Element) -> None:
-    """A hundredth of a point is finer than any eye, and blanks say nothing."""
+    """Round coordinates to a hundredth of a point and drop spaces that SVG does not need."""
     for key, value in element.items():
         if key in ("d", "x", "y"):
             element.set(key, re.sub(r"\s*([A-Za-z])\s*", r"\1", _rounded(value)).strip())
