@@ -9,6 +9,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -76,10 +77,9 @@ SMALL: dict[str, dict[str, Any]] = {
         "integers": 1 << 16,
     },
     "accuracy_beta": {
-        "GPT-2": _NTP,
-        "HMM": _HMM,
-        "betas": [0.1, 1.0, 3.3, "inf"],
-        "continuing": _CONTINUING,
+        "models": {"GPT-2": _NTP, "HMM": _HMM},
+        "betas": (0.1, 1.0, 3.3, inf),
+        "generation": _GENERATION,
     },
     "unigram_likelihood": {"model": _NTP, "longest": 64, "sequences": 8},
     "square_free_runs": {

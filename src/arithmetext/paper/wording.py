@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from math import inf
 
-from ..evaluation.estimates import format_estimate
+from ..evaluation.estimates import Estimate, format_estimate
 from ..integers import format_integer
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "format_integer",
     "format_number",
     "format_percent",
+    "format_percents",
     "join",
     "plural",
 ]
@@ -66,3 +67,12 @@ def cell(value: float | None) -> float | str:
     (0.1235, '')
     """
     return "" if value is None else round(value, 4)
+
+
+def format_percents(estimate: Estimate, digits: int = 0) -> str:
+    """
+    >>> format_percents(Estimate(0.0094, 0.0074, 0.0115), 2)
+    '0.94 [0.74, 1.15] %'
+    """
+    percents = Estimate(*(None if part is None else 100 * part for part in estimate))
+    return f"{format_estimate(percents, digits)} %"

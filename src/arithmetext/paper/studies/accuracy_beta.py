@@ -1,83 +1,151 @@
-"""Word accuracy and divergence against the inverse temperature, with the HMM."""
+"""Word accuracy and divergence against the inverse temperature, for the GPT-2 and the HMM."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from math import inf
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ...evaluation.codec import to_json
-from ...evaluation.estimates import said
-from ...evaluation.evaluate import BETAS, quality
+from ...evaluation.estimates import Estimate, meets
+from ...evaluation.evaluate import BETAS, Quality, quality
 from ...evaluation.generation import continued
-from ...integers import format_integer
-from ..figures import COLOURS, LINES, MARKS
-from ..runs import FAR, continuing, hmm, model, ntp, prompts
-from ..study import Verdict
+from ..figures import COLOURS, LINES, MARKERS, beta_axis, beta_position, plot_estimates
+from ..runs import TESTS_FAR, Generation, TrainedModel, generation, hmm, ntp
+from ..study import Table, Verdict
+from ..wording import (
+    format_beta,
+    format_estimate,
+    format_integer,
+    format_number,
+    format_percent,
+    format_percents,
+    join,
+)
 
 TITLE = "Accuracy and divergence against β"
 PLACE = 120
 COST = {"laptop": 25, "gpu": 120}
 
-# The paper's best β for accuracy and KL^w, and its bound for malformed words.
-BEST = {"accuracy": (3.3, 10.0), "kl_paper": (1.4, 3.3)}
-MALFORMED = 0.0025
-SHOWN = (0.1, 0.2, 0.5, 1.0, 2.0, 3.3, 5.0, 10.0)  # the β that are written at the axis
-
-Rows = list[dict[str, Any]]
+PAPER_BEST = {"accuracy": (3.3, 10.0), "kl_paper": (1.4, 3.3)}  # the paper's best β
+MALFORMED = 0.0025  # the paper's upper bound for the share of malformed words
+LABELLED = (0.1, 0.2, 0.5, 1.0, 2.0, 3.3, 5.0, 10.0)  # β with a label at the axis
 
 
-def settings(scale: str) -> dict[str, Any]:
-    return {
-        "GPT-2": ntp(scale),
-        "HMM": hmm(scale),
-        "at": FAR[0],
-        "betas": [*BETAS, "inf"],
-        "generated": 32,
-        "continuing": continuing(scale),
+@dataclass(frozen=True)
+class Settings:
+    models: dict[str, TrainedModel]
+    at: int
+    betas: tuple[float, ...]  # in increasing order
+    generated: int  # tokens
+    generation: Generation
+
+
+@dataclass(frozen=True)
+class Row(Quality):
+    """The continuations at one inverse temperature."""
+
+    beta: float
+
+
+@dataclass(frozen=True)
+class Best:
+    """The β with the best value of a measure, and all β whose intervals overlap its interval."""
+
+    beta: float
+    as_good: list[float]
+
+
+@dataclass(frozen=True)
+class Result:
+    at: int
+    generated: int
+    generation: Generation
+    curves: dict[str, list[Row]]  # by model
+    best: dict[str, dict[str, Best]]  # by model and measure
+    accuracy_ratio: float  # the GPT-2's best accuracy divided by the HMM's
+    most_malformed: float  # the β at which the GPT-2 makes the most malformed words
+    most_malformed_elsewhere: float  # the same without the lowest β
+
+    def row(self, model: str, beta: float) -> Row:
+        return next(row for row in self.curves[model] if row.beta == beta)
+
+    def best_row(self, model: str, measure: str) -> Row:
+        return self.row(model, self.best[model][measure].beta)
+
+
+def settings(scale: str) -> Settings:
+    return Settings(
+        models={"GPT-2": ntp(scale), "HMM": hmm(scale)},
+        at=TESTS_FAR[0],
+        betas=(*BETAS, inf),
+        generated=32,
+        generation=generation(scale),
+    )
+
+
+def run(settings: Settings) -> Result:
+    curves = {name: _measure(model, settings) for name, model in settings.models.items()}
+    return summarise(settings, curves)
+
+
+def _measure(trained: TrainedModel, settings: Settings) -> list[Row]:
+    model, how = trained.load().model, settings.generation
+    prompts, count = trained.prompts(settings.at, how), settings.generated
+    rows = []
+    for beta in settings.betas:
+        made = continued(model, prompts, count, beta=beta, seed=how.seed, stride=how.stride)
+        rows.append(Row(**vars(quality(made)), beta=beta))
+    return rows
+
+
+def summarise(settings: Settings, curves: dict[str, list[Row]]) -> Result:
+    best = {
+        name: {measure: _best(rows, measure) for measure in (*PAPER_BEST, "jensen_shannon")}
+        for name, rows in curves.items()
     }
+    gpt, hmm = (max(row.accuracy.value or 0 for row in curves[name]) for name in ("GPT-2", "HMM"))
+    malformed = {row.beta: row.malformed.value or 0 for row in curves["GPT-2"]}
+    _, *others = malformed
+    return Result(
+        at=settings.at,
+        generated=settings.generated,
+        generation=settings.generation,
+        curves=curves,
+        best=best,
+        accuracy_ratio=gpt / max(hmm, 1e-9),
+        most_malformed=max(malformed, key=lambda beta: malformed[beta]),
+        most_malformed_elsewhere=max(others, key=lambda beta: malformed[beta]),
+    )
 
 
-def run(settings: dict[str, Any]) -> dict[str, Any]:
-    how = settings["continuing"]
-    curves = {}
-    for name in ("GPT-2", "HMM"):
-        it = model(settings[name])
-        drawn = prompts(settings[name], settings["at"], how)
-        curves[name] = [
-            {
-                "beta": beta,
-                **to_json(
-                    quality(
-                        continued(
-                            it.model,
-                            drawn,
-                            settings["generated"],
-                            beta=float(beta),
-                            seed=how["seed"],
-                            stride=how["forget"],
-                        )
-                    )
-                ),
-            }
-            for beta in settings["betas"]
-        ]
-    return {"at": settings["at"], "generated": settings["generated"], "curves": curves, **how}
+def _best(rows: list[Row], measure: str) -> Best:
+    best = max(rows, key=lambda row: _merit(row, measure))
+    as_good = [row.beta for row in rows if _overlap(_of(row, measure), _of(best, measure))]
+    return Best(best.beta, as_good)
 
 
-def plot(data: dict[str, Any]) -> Figure:
+def _merit(row: Row, measure: str) -> float:
+    """Higher is better; a divergence that leaves out words may be negative, and 0 is its best."""
+    value = _of(row, measure).value or 0
+    return value if measure == "accuracy" else -abs(value)
+
+
+def _of(row: Row, measure: str) -> Estimate:
+    estimate: Estimate = getattr(row, measure)
+    return estimate
+
+
+def _overlap(one: Estimate, other: Estimate) -> bool:
+    return meets(one, other.low, other.high)
+
+
+def plot(result: Result) -> Figure:
     figure = Figure(figsize=(9.6, 4.2), layout="constrained")
     panels = figure.subplots(1, 2)
     labels = ("share of words that are right", "the paper's $\\mathrm{KL}^w$ in nats")
-    for axes, (what, best), label in zip(panels, BEST.items(), labels, strict=True):
+    for axes, (measure, best), label in zip(panels, PAPER_BEST.items(), labels, strict=True):
         axes.axvspan(*best, color="0.9", label="best in the paper")
-        for (name, rows), colour, line, mark in zip(
-            data["curves"].items(), COLOURS, (LINES[0], LINES[3]), MARKS, strict=False
-        ):
-            style = {"color": colour, "marker": mark, "ls": line}
-            _draw(axes, rows, what, name, style, 1 if name == "GPT-2" else 1.05)
-        _scale(axes, next(iter(data["curves"].values())))
+        _plot_measure(axes, result, measure)
         axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
         axes.set_ylabel(label)
     handles, names = panels[0].get_legend_handles_labels()
@@ -85,223 +153,168 @@ def plot(data: dict[str, Any]) -> Figure:
     return figure
 
 
-def _draw(axes: Axes, rows: Rows, what: str, name: str, style: Any, aside: float) -> None:
-    """Values with intervals, a little aside of those of others; infinity stands apart."""
-    for infinite in (False, True):
-        part = [row for row in rows if (_beta(row) == inf) == infinite]
-        values = [row[what]["value"] for row in part]
-        axes.errorbar(
-            [aside * _place(row, rows) for row in part],
-            values,
-            yerr=[
-                [value - row[what]["low"] for value, row in zip(values, part, strict=True)],
-                [row[what]["high"] - value for value, row in zip(values, part, strict=True)],
-            ],
-            lw=1.3,
-            ms=4,
-            capsize=2,
-            label=None if infinite else name,
-            **style,
-        )
+def _plot_measure(axes: Axes, result: Result, measure: str) -> None:
+    """One curve a model; the HMM's is moved to the right a little, and infinity stands apart."""
+    curves = zip(result.curves.items(), COLOURS, (LINES[0], LINES[3]), MARKERS, strict=False)
+    for (name, rows), colour, line, marker in curves:
+        betas = [row.beta for row in rows]
+        style = {"color": colour, "ls": line, "marker": marker, "lw": 1.3, "ms": 4}
+        for infinite in (False, True):
+            part = [row for row in rows if (row.beta == inf) == infinite]
+            x = [beta_position(row.beta, betas) * (1.05 if name == "HMM" else 1) for row in part]
+            estimates = [_of(row, measure) for row in part]
+            plot_estimates(axes, x, estimates, label=None if infinite else name, **style)
+    beta_axis(axes, betas, LABELLED)
 
 
-def _scale(axes: Axes, rows: Rows) -> None:
-    """β on a logarithmic axis, and infinity beyond a break at its right."""
-    finite = [_beta(row) for row in rows if _beta(row) < inf]
-    axes.set_xscale("log")
-    axes.minorticks_off()
-    ticks = {_place(row, rows): f"{_beta(row):g}" for row in rows if _beta(row) in SHOWN}
-    if len(finite) < len(rows):
-        end = _place({"beta": inf}, rows)
-        ticks[end] = "∞"
-        middle = (max(finite) * end) ** 0.5
-        at_axis = axes.get_xaxis_transform()
-        axes.text(middle, 0, "//", transform=at_axis, ha="center", va="center", fontsize=11)
-    axes.set_xticks(list(ticks), list(ticks.values()))
-    axes.set_xlabel("inverse temperature β")
-    axes.grid(alpha=0.3)
-
-
-def _beta(row: dict[str, Any]) -> float:
-    return float(row["beta"])
-
-
-def _place(row: dict[str, Any], rows: Rows) -> float:
-    """Where a β is drawn: infinity at 2.5 times the last one."""
-    finite = [_beta(each) for each in rows if _beta(each) < inf]
-    return min(_beta(row), 2.5 * max(finite))
-
-
-def _written(beta: float) -> str:
-    return "∞" if beta == inf else f"{beta:g}"
-
-
-def caption(data: dict[str, Any]) -> str:
-    left_out = {name: rows[-1]["kl_left_out"]["value"] for name, rows in data["curves"].items()}
-    last = _written(_beta(next(iter(data["curves"].values()))[-1]))
+def caption(result: Result) -> str:
+    how = result.generation
+    last = {name: rows[-1] for name, rows in result.curves.items()}
+    left_out = [f"{_left_out(row)} of the true words for the {name}" for name, row in last.items()]
     return (
-        f"Words that are right (left) and the divergence of their frequencies from the true ones"
-        f" (right) in continuations of {data['prompts']} prompts of {data['tokens']} tokens near"
-        f" {format_integer(data['at'])} by {data['generated']} tokens, against β; bars are 95 %"
-        " intervals"
-        f" (bootstrap over prompts), seed {data['seed']}. Grey: where the paper finds the best"
-        " values. The paper's sum runs over the words that were generated, so that a low value may"
-        " mean that much is left out: at β = "
-        f"{last} "
-        + " and ".join(
-            f"{_percent(share)} of the true words for {n}" for n, share in left_out.items()
-        )
-        + "."
+        "Left: share of words that are right. Right: the paper's KL^w, a divergence of the word"
+        f" frequencies from the true ones. {how.prompts} prompts of {how.tokens} tokens near"
+        f" {format_integer(result.at)} are continued by {result.generated} tokens at each inverse"
+        f" temperature β, seed {how.seed}. Bars are 95 % intervals (bootstrap over prompts). Grey"
+        " marks the β that are best in the paper. KL^w sums only over words that were generated,"
+        " so a low value may mean that much is left out: at β ="
+        f" {format_beta(last['GPT-2'].beta)}, {join(left_out)}."
     )
 
 
-def table(data: dict[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+def table(result: Result) -> Table:
     columns = {
         "accuracy": "accuracy",
         "kl_paper": "KL^w of the paper (nats)",
         "kl_left_out": "true words it leaves out",
-        "kl_infinite": "prompts where all of it is infinite",
+        "kl_infinite": "prompts with infinite KL divergence",
         "jensen_shannon": "Jensen–Shannon (nats)",
         "malformed": "malformed words",
     }
     rows = [
-        [name, _written(_beta(row)), *(said(row[what], 4) for what in columns)]
-        for name, curve in data["curves"].items()
-        for row in curve
+        [name, format_beta(row.beta), *(format_estimate(_of(row, what), 4) for what in columns)]
+        for name, rows in result.curves.items()
+        for row in rows
     ]
     return ["model", "β", *columns.values()], rows
 
 
-def _percent(share: float, digits: int = 0) -> str:
-    return f"{100 * share:.{digits}f} %"
-
-
-def verdicts(data: dict[str, Any]) -> list[Verdict]:
-    gpt, hmm = (data["curves"][name] for name in ("GPT-2", "HMM"))
+def verdicts(result: Result) -> list[Verdict]:
     return [
-        _best(gpt, "accuracy", "word accuracy"),
-        _best(gpt, "kl_paper", "KL^w"),
-        _degrades(gpt, "accuracy", "Word accuracy"),
-        _degrades(gpt, "kl_paper", "KL^w"),
-        _malformed(gpt, hmm),
-        _most_malformed(gpt),
-        _outperforms(gpt, hmm),
-        _same_divergence(gpt, hmm),
+        _best_range(result, "accuracy", "Word accuracy", "best-accuracy"),
+        _best_range(result, "kl_paper", "KL^w", "best-kl"),
+        _worse_below_1(result, "accuracy", "Word accuracy", "accuracy-worse-below-1"),
+        _worse_below_1(result, "kl_paper", "KL^w", "kl-worse-below-1"),
+        *_malformed(result),
+        *_against_hmm(result),
     ]
 
 
-def _value(row: dict[str, Any], what: str) -> float:
-    return float(row[what]["value"])
-
-
-def _merit(row: dict[str, Any], what: str) -> float:
-    """More accuracy is better, and a divergence that is nearer to 0: cut off, it may be less."""
-    value = _value(row, what)
-    return value if what == "accuracy" else -abs(value)
-
-
-def _overlap(one: dict[str, float], other: dict[str, float]) -> bool:
-    return one["low"] <= other["high"] and other["low"] <= one["high"]
-
-
-def _best(rows: Rows, what: str, name: str) -> Verdict:
-    least, greatest = BEST[what]
-    best = max(rows, key=lambda row: _merit(row, what))
-    good = [_beta(row) for row in rows if _overlap(row[what], best[what])]
-    claimed = [_beta(row) for row in rows if least <= _beta(row) <= greatest]
-    others = [beta for beta in map(_beta, rows) if beta not in claimed]
-    worse = [beta for beta in others if beta not in good]
-    why = [f"Clearly worse: {len(worse)} of the {len(others)} β outside the paper's range."]
-    if what == "kl_paper":
-        shannon = min(rows, key=lambda row: _value(row, "jensen_shannon"))
-        why.append(
-            f"The paper's sum leaves out true words that were never generated,"
-            f" {_percent(_value(best, 'kl_left_out'))} at β = {_written(_beta(best))} and"
-            f" {_percent(_value(rows[0], 'kl_left_out'))} at {_written(_beta(rows[0]))}; the"
-            " Jensen–Shannon divergence, which leaves out nothing, is least at"
-            f" β = {_written(_beta(shannon))}."
+def _best_range(result: Result, measure: str, name: str, key: str) -> Verdict:
+    least, greatest = PAPER_BEST[measure]
+    rows, found = result.curves["GPT-2"], result.best["GPT-2"]
+    best, as_good = result.best_row("GPT-2", measure), found[measure].as_good
+    claimed = [row.beta for row in rows if least <= row.beta <= greatest]
+    others = [row.beta for row in rows if row.beta not in claimed]
+    worse = [beta for beta in others if beta not in as_good]
+    why = f"{len(worse)} of the {len(others)} β outside the paper's range are clearly worse."
+    if measure == "kl_paper":
+        why += (
+            f" KL^w leaves out true words that were never generated: {_left_out(best)} at"
+            f" β = {format_beta(best.beta)} and {_left_out(rows[0])} at"
+            f" {format_beta(rows[0].beta)}. The Jensen–Shannon divergence leaves out nothing; it is"
+            f" least at β = {format_beta(found['jensen_shannon'].beta)}."
         )
     return Verdict(
-        claim=f"The best {name} is that for {least:g} ≤ β ≤ {greatest:g}.",
+        key=key,
+        claim=f"{name} is best for {least:g} ≤ β ≤ {greatest:g}.",
         paper=f"{least:g} to {greatest:g}",
-        ours=f"best at β = {_written(_beta(best))}, {said(best[what])}; as good (the intervals"
-        f" overlap) for β = {', '.join(map(_written, good))} (agrees if all of the paper's range"
-        " is, and at least half of the other β are not)",
-        agrees=set(claimed) <= set(good) and 2 * len(worse) >= len(others),
-        why=" ".join(why),
+        ours=f"best at β = {format_beta(best.beta)}, {format_estimate(_of(best, measure))}; as good"
+        f" (the intervals overlap) at β = {', '.join(map(format_beta, as_good))}",
+        criterion="all β of the paper's range are as good as the best, and at least half of the"
+        " other β are not",
+        agrees=set(claimed) <= set(as_good) and 2 * len(worse) >= len(others),
+        why=why,
     )
 
 
-def _degrades(rows: Rows, what: str, name: str) -> Verdict:
-    one = next(row for row in rows if _beta(row) == 1)
-    low = min(rows, key=_beta)
-    worse = _merit(low, what) < _merit(one, what)
+def _worse_below_1(result: Result, measure: str, name: str, key: str) -> Verdict:
+    low, one = result.curves["GPT-2"][0], result.row("GPT-2", 1)
+    worse = _merit(low, measure) < _merit(one, measure)
     return Verdict(
+        key=key,
         claim=f"{name} gets worse when β < 1.",
         paper="it does",
-        ours=f"{said(low[what])} at β = {_written(_beta(low))} against {said(one[what])} at 1"
-        " (agrees if it is worse and the intervals are apart)",
-        agrees=worse and not _overlap(low[what], one[what]),
+        ours=f"{format_estimate(_of(low, measure))} at β = {format_beta(low.beta)} against"
+        f" {format_estimate(_of(one, measure))} at 1",
+        criterion="it is worse and the intervals do not overlap",
+        agrees=worse and not _overlap(_of(low, measure), _of(one, measure)),
     )
 
 
-def _malformed(gpt: Rows, hmm: Rows) -> Verdict:
-    worst = max(gpt, key=lambda row: _value(row, "malformed"))
-    same = next(row for row in hmm if row["beta"] == worst["beta"])
-    part = {key: 100 * value for key, value in worst["malformed"].items()}
-    return Verdict(
-        claim=f"Malformed words stay below {_percent(MALFORMED, 2)} for all β ≥ 1/10.",
-        paper=f"below {_percent(MALFORMED, 2)}",
-        ours=f"at most {said(part, 2)} %, at β = {_written(_beta(worst))} (agrees if the intervals"
-        " of all β reach down to that)",
-        agrees=all(row["malformed"]["low"] <= MALFORMED for row in gpt),
-        why=f"The HMM has {_percent(_value(same, 'malformed'), 2)} at the same β.",
-    )
+def _malformed(result: Result) -> list[Verdict]:
+    rows, bound = result.curves["GPT-2"], format_percent(MALFORMED, 2)
+    most, hmm = (result.row(name, result.most_malformed) for name in ("GPT-2", "HMM"))
+    compared = rows[0], result.row("GPT-2", result.most_malformed_elsewhere)
+    lowest, elsewhere = (row.malformed.value or 0 for row in compared)
+    some = max(lowest, elsewhere) > 0
+    return [
+        Verdict(
+            key="few-malformed",
+            claim=f"Malformed words stay below {bound} for all β ≥ 1/10.",
+            paper=f"below {bound}",
+            ours=f"at most {format_percents(most.malformed, 2)}, at β = {format_beta(most.beta)}",
+            criterion="no interval lies wholly above the paper's bound",
+            agrees=all((row.malformed.low or 0) <= MALFORMED for row in rows),
+            why=f"The HMM has {format_percent(hmm.malformed.value or 0, 2)} at the same β.",
+        ),
+        Verdict(
+            key="most-malformed-at-lowest",
+            claim="Malformed words are most common at the lowest β, 1/10.",
+            paper="the highest value is reached there",
+            ours=f"{format_percent(lowest, 2)} at β = {format_beta(compared[0].beta)}; elsewhere at"
+            f" most {format_percent(elsewhere, 2)}, at β = {format_beta(compared[1].beta)}",
+            criterion="the first is the highest",
+            agrees=lowest > elsewhere if some else None,
+            why=""
+            if some
+            else "No word is malformed at any β. If every token is a word, none can be.",
+        ),
+    ]
 
 
-def _most_malformed(gpt: Rows) -> Verdict:
-    flattest, *others = sorted(gpt, key=_beta)
-    worst = max(others, key=lambda row: _value(row, "malformed"))
-    shares = [_value(row, "malformed") for row in (flattest, worst)]
-    return Verdict(
-        claim="Malformed words are commonest at the lowest β, 1/10.",
-        paper="the highest value is reached there",
-        ours=f"{_percent(shares[0], 2)} at β = {_written(_beta(flattest))}; elsewhere at most"
-        f" {_percent(shares[1], 2)}, at β = {_written(_beta(worst))} (agrees if the first is"
-        " the highest)",
-        agrees=shares[0] > shares[1] if any(shares) else None,
-        why=""
-        if any(shares)
-        else "No word is malformed at any β; if every token is a word, none can be.",
-    )
+def _against_hmm(result: Result) -> list[Verdict]:
+    gpt, hmm = (result.best_row(name, "accuracy") for name in ("GPT-2", "HMM"))
+    gpt_last, hmm_last = (result.curves[name][-1] for name in ("GPT-2", "HMM"))
+    hmm_one = result.row("HMM", 1)
+    return [
+        Verdict(
+            key="outperforms-hmm",
+            claim="GPT-2 predicts words far better than the HMM.",
+            paper="largely outperforms it; the HMM is comparable to a random guess",
+            ours=f"{format_estimate(gpt.accuracy)} against {format_estimate(hmm.accuracy)}, each at"
+            f" its best β, {format_beta(gpt.beta)} and {format_beta(hmm.beta)}:"
+            f" {result.accuracy_ratio:.1f} times as many words are right",
+            criterion="at least twice as many are right and the intervals do not overlap",
+            agrees=result.accuracy_ratio >= 2 and not _overlap(gpt.accuracy, hmm.accuracy),
+        ),
+        Verdict(
+            key="same-kl-as-hmm",
+            claim="The HMM has about the same KL^w as GPT-2 at high β.",
+            paper="approximately the same",
+            ours=f"GPT-2 {format_estimate(gpt_last.kl_paper)} at β = {format_beta(gpt_last.beta)};"
+            f" HMM {format_estimate(hmm_last.kl_paper)} there and"
+            f" {format_estimate(hmm_one.kl_paper)} at 1",
+            criterion="the first interval overlaps one of the other two",
+            agrees=any(_overlap(gpt_last.kl_paper, row.kl_paper) for row in (hmm_last, hmm_one)),
+            why=f"KL^w leaves out {_left_out(hmm_last)} of the true words for the HMM and"
+            f" {_left_out(gpt_last)} for GPT-2. Their Jensen–Shannon divergences are"
+            f" {format_number(hmm_last.jensen_shannon.value)} and"
+            f" {format_number(gpt_last.jensen_shannon.value)} nats. The paper does not say at which"
+            " β its HMM was used.",
+        ),
+    ]
 
 
-def _outperforms(gpt: Rows, hmm: Rows) -> Verdict:
-    ours, theirs = (max(rows, key=lambda row: _value(row, "accuracy")) for rows in (gpt, hmm))
-    ratio = _value(ours, "accuracy") / max(_value(theirs, "accuracy"), 1e-9)
-    return Verdict(
-        claim="GPT-2 predicts words far better than the HMM.",
-        paper="largely outperforms it; the HMM is comparable to a random guess",
-        ours=f"{said(ours['accuracy'])} against {said(theirs['accuracy'])}, each at its best β,"
-        f" {_written(_beta(ours))} and {_written(_beta(theirs))}: {ratio:.1f} times as many"
-        " (agrees if at least twice as many and the intervals are apart)",
-        agrees=ratio >= 2 and not _overlap(ours["accuracy"], theirs["accuracy"]),
-    )
-
-
-def _same_divergence(gpt: Rows, hmm: Rows) -> Verdict:
-    ours, theirs = (max(rows, key=_beta) for rows in (gpt, hmm))
-    one = next(row for row in hmm if _beta(row) == 1)
-    left_out = [_percent(_value(row, "kl_left_out")) for row in (theirs, ours)]
-    shannon = [f"{_value(row, 'jensen_shannon'):.3f}" for row in (theirs, ours)]
-    return Verdict(
-        claim="The HMM has about the same KL^w as GPT-2 at high β.",
-        paper="approximately the same",
-        ours=f"GPT-2 {said(ours['kl_paper'])} at β = {_written(_beta(ours))}; HMM"
-        f" {said(theirs['kl_paper'])} there and {said(one['kl_paper'])} at 1 (agrees if one of the"
-        " two intervals overlaps)",
-        agrees=any(_overlap(ours["kl_paper"], row["kl_paper"]) for row in (theirs, one)),
-        why=f"The sum leaves out {left_out[0]} of the true words for the HMM and {left_out[1]} for"
-        f" GPT-2; their Jensen–Shannon divergences are {shannon[0]} and {shannon[1]} nats. The"
-        " paper does not say at which β its HMM was used.",
-    )
+def _left_out(row: Row) -> str:
+    return format_percent(row.kl_left_out.value or 0)
