@@ -87,12 +87,17 @@ SMALL: dict[str, dict[str, Any]] = {
         "tokens": 64,
         "sequences": 8,
     },
-    **{
-        name: {
-            "models": {"GPT-2": _NTP, "HMM": _HMM},
-            "continuing": _CONTINUING,
-        }
-        for name in ("precision_recall", "prime_positions", "confusion_matrix")
+    "precision_recall": {
+        "models": {"GPT-2": _NTP, "HMM": _HMM},
+        "continuing": _CONTINUING,
+    },
+    "prime_positions": {
+        "models": {"GPT-2": _NTP, "HMM": _HMM},
+        "continuing": _CONTINUING,
+    },
+    "confusion_matrix": {
+        "models": {"GPT-2": _NTP, "HMM": _HMM},
+        "generation": Generation(4, 64, 16, 0),
     },
 }
 

@@ -1,60 +1,144 @@
-"""Which words are taken for which, by the GPT-2 and by the HMM."""
+"""Confusion matrices of the words, for the GPT-2 and the HMM."""
 
-from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from ...evaluation.estimates import Estimate, said, wilson
+from ...evaluation.estimates import Estimate, above, wilson
 from ...evaluation.words import confusion
-from ...integers import format_integer
 from ...trees import square_free, unpack
-from ..runs import compared, continuations
-from ..study import Verdict
+from ..runs import Comparison, Generation, comparison
+from ..study import Table, Verdict
+from ..wording import format_estimate, format_integer, join
 
-TITLE = "Words taken for others"
+TITLE = "Confusion of words"
 PLACE = 134
 COST = {"laptop": 1, "gpu": 1}
 
+WORDS = 16  # with rows and columns of their own
 CORNER = ("10", "1010", "101010")
 
 Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
-def settings(scale: str) -> dict[str, Any]:
-    return compared(scale)
+@dataclass(frozen=True)
+class Corner:
+    """The cells of 10, 1010 and 101010, and the cells below them."""
+
+    cell: float  # mean share of a cell
+    cell_below: float
+    generated: Estimate  # how often one of the three is generated where one of them stands
+    generated_elsewhere: float
 
 
-def run(settings: dict[str, Any]) -> dict[str, Any]:
-    found = {}
-    for name, recipe in settings["models"].items():
-        _, made = continuations(recipe, settings["at"], settings["continuing"])
-        labels, counts = confusion(made.predicted, made.true, size=16)
-        found[name] = {"words": [unpack(word) for word in labels], "counts": counts.tolist()}
-    return {"at": settings["at"], "confusion": found, **settings["continuing"]}
+@dataclass(frozen=True)
+class Matrix:
+    words: list[str]  # square-free words first, by length; then the others by frequency
+    counts: list[list[int]]  # [words, others; generated words, others, malformed]
+    shares: list[list[float]]  # counts as shares of their rows
+    places: list[int]  # sums of the rows
+    total: int
+    corner: Corner
+    square_free_errors: Estimate  # share of square-free words among the errors at such words
+    square_free_by_chance: float  # this share if errors did not depend on the word in the text
+    dominant_errors: Estimate  # share of such errors, square-free for square-free, among all errors
 
 
-def plot(data: dict[str, Any]) -> Figure:
-    models = {name: _ordered(found) for name, found in data["confusion"].items()}
+@dataclass(frozen=True)
+class Result:
+    at: int
+    generation: Generation
+    confusion: dict[str, Matrix]
+
+
+def settings(scale: str) -> Comparison:
+    return comparison(scale)
+
+
+def run(settings: Comparison) -> Result:
+    matrices = {}
+    for name, model in settings.models.items():
+        _, made = model.continuations(settings.at, settings.generation)
+        labels, counts = confusion(made.predicted, made.true, size=WORDS)
+        matrices[name] = summarise([unpack(word) for word in labels], counts)
+    return Result(settings.at, settings.generation, matrices)
+
+
+def summarise(words: list[str], counts: Integers) -> Matrix:
+    """Statistics of a confusion matrix whose words are in the order of their frequency."""
+    order = sorted(
+        range(len(words)), key=lambda i: (0, len(words[i])) if square_free(words[i]) else (1, i)
+    )
+    rows, columns = ([*order, *range(len(words), size)] for size in counts.shape)
+    words, counts = [words[i] for i in order], counts[np.ix_(rows, columns)]
+    places = counts.sum(1)
+    shares = counts / np.maximum(1, places[:, None])
+    free = [i for i, word in enumerate(words) if square_free(word)]
+    errors, by_chance = _square_free_errors(counts, free)
+    return Matrix(
+        words,
+        counts.tolist(),
+        shares.tolist(),
+        places.tolist(),
+        int(counts.sum()),
+        _corner(counts, shares, [i for i, word in enumerate(words) if word in CORNER]),
+        errors,
+        by_chance,
+        _dominant_errors(counts, free),
+    )
+
+
+def _corner(counts: Integers, shares: NDArray[np.float64], corner: list[int]) -> Corner:
+    inside = np.ix_(corner, corner)
+    below = np.delete(counts, corner, 0)
+    return Corner(
+        cell=float(shares[inside].mean()) if corner else 0.0,
+        cell_below=float(np.delete(shares, corner, 0)[:, corner].mean()) if corner else 0.0,
+        generated=wilson(int(counts[inside].sum()), int(counts[corner].sum())),
+        generated_elsewhere=float(below[:, corner].sum() / max(1, below.sum())),
+    )
+
+
+def _square_free_errors(counts: Integers, free: list[int]) -> tuple[Estimate, float]:
+    """By chance a wrong word is any other word, as often as it was generated at all."""
+    some = np.array(free, np.int64)
+    generated = counts.sum(0)
+    right = counts[some, some]
+    wrong = counts[some].sum(1) - right
+    alike = counts[np.ix_(some, some)].sum(1) - right
+    others = generated[some].sum() - generated[some]
+    chance = others / np.maximum(1, generated.sum() - generated[some])
+    by_chance = float((wrong * chance).sum() / max(1, wrong.sum()))
+    return wilson(int(alike.sum()), int(wrong.sum())), by_chance
+
+
+def _dominant_errors(counts: Integers, free: list[int]) -> Estimate:
+    """A lower bound: all words without a row of their own count as wrong."""
+    right = np.trace(counts[:-1, :-2])
+    alike = counts[np.ix_(free, free)]
+    return wilson(int(alike.sum() - np.trace(alike)), int(counts.sum() - right))
+
+
+def plot(result: Result) -> Figure:
+    matrices = result.confusion
     figure = Figure(figsize=(9.6, 5.6), layout="constrained")
-    panels = figure.subplots(1, len(models), squeeze=False)[0]
-    highest = max(float(_shares(counts).max(initial=0)) for _, counts in models.values())
-    for axes, (name, (words, counts)) in zip(panels, models.items(), strict=True):
-        image = axes.imshow(_shares(counts), cmap="viridis", vmin=0, vmax=highest or 1)
+    panels = figure.subplots(1, len(matrices), squeeze=False)[0]
+    highest = max(max(map(max, matrix.shares)) for matrix in matrices.values())
+    for axes, (name, matrix) in zip(panels, matrices.items(), strict=True):
+        image = axes.imshow(matrix.shares, cmap="viridis", vmin=0, vmax=highest or 1)
         axes.set_title(name)
-        _axes(axes, words)
-    panels[0].set_ylabel("word that stands there")
+        _label(axes, matrix.words)
+    panels[0].set_ylabel("word in the text")
     figure.colorbar(
         image, ax=list(panels), label="share of the row", location="bottom", aspect=50, shrink=0.6
     )
     return figure
 
 
-def _axes(axes: Axes, words: list[str]) -> None:
+def _label(axes: Axes, words: list[str]) -> None:
     axes.set_xticks(range(len(words) + 2), [*words, "others", "malformed"], rotation=90)
     axes.set_yticks(range(len(words) + 1), [*words, "others"])
     axes.tick_params(labelsize=8, length=2)
@@ -68,141 +152,81 @@ def _axes(axes: Axes, words: list[str]) -> None:
             label.set_fontweight("bold")
 
 
-def caption(data: dict[str, Any]) -> str:
-    sizes = " and ".join(
-        f"{np.sum(found['counts']):,} words of the {name}"
-        for name, found in data["confusion"].items()
+def caption(result: Result) -> str:
+    how = result.generation
+    sizes = join(
+        f"{matrix.total:,} words of the {name}" for name, matrix in result.confusion.items()
     )
-    label = max(len(found["words"]) for found in data["confusion"].values())
+    words = max(len(matrix.words) for matrix in result.confusion.values())
     return (
-        "What is generated (columns) where a word stands (rows), as shares of the row, with one"
-        f" scale of colours for both models: the {label} commonest words, all others together, and"
-        " malformed ones. Square-free words, in bold and inside the first white lines, come first,"
-        " by length; then the others, the commonest first. A column that is bright from top to"
-        " bottom is a word that is generated whatever stands there. Continuations (β = ∞) of"
-        f" {data['prompts']} prompts of {data['tokens']} tokens near {format_integer(data['at'])}"
-        " by as many"
-        f" tokens, seed {data['seed']}: {sizes}."
+        "Words generated (columns) for each word in the text (rows), as shares of the row. Both"
+        f" models have the same colour scale. Shown are the {words} most frequent words, all others"
+        " together, and malformed words. Square-free words come first, by length, in bold and"
+        " inside the first white lines. The others follow by frequency. A column that is bright"
+        " from top to bottom is a word that is generated whatever the word in the text."
+        f" Continuations (β = ∞) of {how.prompts} prompts of {how.tokens} tokens near"
+        f" {format_integer(result.at)} by as many tokens, seed {how.seed}: {sizes}."
     )
 
 
-def table(data: dict[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-    models = {name: _ordered(found) for name, found in data["confusion"].items()}
-    columns = list(dict.fromkeys(word for words, _ in models.values() for word in words))
+def table(result: Result) -> Table:
+    matrices = result.confusion
+    columns = list(dict.fromkeys(word for matrix in matrices.values() for word in matrix.words))
     columns += ["others", "malformed"]
     rows = []
-    for name, (words, counts) in models.items():
-        for word, row, among in zip(
-            [*words, "others"], _shares(counts), counts.sum(1), strict=True
-        ):
-            cells = dict(zip([*words, "others", "malformed"], row.round(4).tolist(), strict=True))
-            rows.append([name, word, int(among), *(cells.get(column, "") for column in columns)])
-    return ["model", "word that stands there", "places", *columns], rows
+    for name, matrix in matrices.items():
+        names = [*matrix.words, "others", "malformed"]
+        for word, shares, places in zip(names, matrix.shares, matrix.places, strict=False):
+            cells = dict(zip(names, shares, strict=True))
+            shown = [round(cells[word], 4) if word in cells else "" for word in columns]
+            rows.append([name, word, places, *shown])
+    return ["model", "word in the text", "places", *columns], rows
 
 
-def verdicts(data: dict[str, Any]) -> list[Verdict]:
-    models = {name: _ordered(found) for name, found in data["confusion"].items()}
-    return [_corner(models), _confused(models), _dominant(models)]
-
-
-def _corner(models: dict[str, tuple[list[str], Integers]]) -> Verdict:
-    def inside(name: str) -> tuple[Estimate, float, float, float]:
-        words, counts = models[name]
-        some = [place for place, word in enumerate(words) if word in CORNER]
-        rest = np.delete(counts, some, 0)
-        return (
-            wilson(int(counts[np.ix_(some, some)].sum()), int(counts[some].sum())),
-            float(rest[:, some].sum() / max(1, rest.sum())),
-            float(_shares(counts)[np.ix_(some, some)].mean()) if some else 0.0,
-            float(np.delete(_shares(counts), some, 0)[:, some].mean()) if some else 0.0,
-        )
-
-    here, elsewhere, cell, mean = inside("GPT-2")
-    markov_here, markov_elsewhere, markov_cell, _ = inside("HMM")
-    return Verdict(
-        claim="In the matrix of the GPT-2 the corner of 10, 1010 and 101010 has higher values than"
-        " the rest.",
-        paper="higher",
-        ours=f"a cell of the corner has {cell:.3f} on average, one below it {mean:.3f}; one of the"
-        f" three is generated where one of them stands in {said(here)}, elsewhere in"
-        f" {elsewhere:.3f} (agrees if the first is higher and the interval above the last)",
-        agrees=cell > mean and here.low is not None and here.low > elsewhere,
-        why="These words are common, so their columns are bright for any model: in that of the HMM"
-        f" a cell of the corner has {markov_cell:.3f}, and it generates one of the three in"
-        f" {said(markov_here)} and {markov_elsewhere:.3f}.",
-    )
-
-
-def _confused(models: dict[str, tuple[list[str], Integers]]) -> Verdict:
-    ours, expected = _errors(*models["GPT-2"])
-    theirs, markov_expected = _errors(*models["HMM"])
-    return Verdict(
-        claim="Where the GPT-2 is wrong at a prime or another square-free word, it generates a"
-        " square-free word more often than it does anyway.",
-        paper="systematic confusion between square-free words",
-        ours=f"{said(ours)} of these errors are square-free words, independence would give"
-        f" {expected:.3f} (agrees if the interval is above that)",
-        agrees=ours.low is not None and ours.low > expected,
-        why=f"The HMM has {said(theirs)}, independence would give {markov_expected:.3f}. Counted"
-        " are the words that have rows and columns of their own, as if places were independent."
-        " That a number is not divisible by 4 tells square-free words from most others, but"
-        " not from each other.",
-    )
-
-
-def _dominant(models: dict[str, tuple[list[str], Integers]]) -> Verdict:
-    ours, theirs = (_among_errors(*models[name]) for name in ("GPT-2", "HMM"))
-    return Verdict(
-        claim="Most errors of the GPT-2 are square-free words in place of other square-free words.",
-        paper="the dominant error mode",
-        ours=f"at least {said(ours)} of the errors (agrees if the interval is above one half)",
-        agrees=ours.low is not None and ours.low > 0.5,
-        why=f"The HMM has {said(theirs)}. Where one of the other words stands, all is counted as"
-        " an error. Places are taken for independent.",
-    )
-
-
-def _among_errors(words: list[str], counts: Integers) -> Estimate:
-    """The share of all errors that are square-free words where other such words stand.
-
-    Among the words without a row of their own it is not known which are right; none is counted so.
-    """
-    wrong = counts.sum() - np.trace(counts[: len(words), : len(words)])
-    some = [place for place, word in enumerate(words) if square_free(word)]
-    corner = counts[np.ix_(some, some)]
-    return wilson(int(corner.sum() - np.trace(corner)), int(wrong))
-
-
-def _errors(words: list[str], counts: Integers) -> tuple[Estimate, float]:
-    """Of the errors at square-free words, the share that are such words, and that by chance.
-
-    By chance a wrong word is any other, in proportion to how often it was generated at all.
-    """
-    some = np.array([place for place, word in enumerate(words) if square_free(word)], np.int64)
-    generated = counts.sum(0)
-    hits = counts[some, some]
-    wrong = counts[some].sum(1) - hits
-    alike = counts[np.ix_(some, some)].sum(1) - hits
-    other = (generated[some].sum() - generated[some]) / np.maximum(
-        1, generated.sum() - generated[some]
-    )
-    by_chance = float((wrong * other).sum() / max(1, wrong.sum()))
-    return wilson(int(alike.sum()), int(wrong.sum())), by_chance
-
-
-def _ordered(found: dict[str, Any]) -> tuple[list[str], Integers]:
-    """Square-free words first, by length, then the others as they are, the commonest first."""
-    words = found["words"]
-    order = sorted(
-        range(len(words)), key=lambda i: (0, len(words[i])) if square_free(words[i]) else (1, i)
-    )
-    counts = np.array(found["counts"], np.int64)
-    rows, columns = (
-        [*order, *range(len(words), size)] for size in (counts.shape[0], counts.shape[1])
-    )
-    return [words[i] for i in order], counts[np.ix_(rows, columns)]
-
-
-def _shares(counts: Integers) -> Floats:
-    shares: Floats = counts / np.maximum(1, counts.sum(1, keepdims=True))
-    return shares
+def verdicts(result: Result) -> list[Verdict]:
+    gpt, hmm = result.confusion["GPT-2"], result.confusion["HMM"]
+    corner, of_hmm = gpt.corner, hmm.corner
+    return [
+        Verdict(
+            key="bright-corner",
+            claim="In the matrix of the GPT-2 the corner of 10, 1010 and 101010 has higher values"
+            " than the rest.",
+            paper="higher",
+            ours=f"a cell of the corner has {corner.cell:.3f} on average, a cell below it"
+            f" {corner.cell_below:.3f}; the model generates one of the three for"
+            f" {format_estimate(corner.generated)} of their places and for"
+            f" {corner.generated_elsewhere:.3f} of the others",
+            criterion="the first is higher and the interval is above the last",
+            agrees=corner.cell > corner.cell_below
+            and above(corner.generated, corner.generated_elsewhere),
+            why="These words are frequent, so their columns are bright for any model. For the HMM a"
+            f" cell of the corner has {of_hmm.cell:.3f}, and it generates one of the three for"
+            f" {format_estimate(of_hmm.generated)} of their places and for"
+            f" {of_hmm.generated_elsewhere:.3f} of the others.",
+        ),
+        Verdict(
+            key="confuses-square-free",
+            claim="Where the GPT-2 is wrong at a prime or another square-free word, it generates a"
+            " square-free word more often than it does anyway.",
+            paper="systematic confusion between square-free words",
+            ours=f"{format_estimate(gpt.square_free_errors)} of these errors are square-free words;"
+            f" independence would give {gpt.square_free_by_chance:.3f}",
+            criterion="the interval is above that",
+            agrees=above(gpt.square_free_errors, gpt.square_free_by_chance),
+            why=f"The HMM has {format_estimate(hmm.square_free_errors)}; independence would give"
+            f" {hmm.square_free_by_chance:.3f}. Only words with their own rows and columns are"
+            " counted, and places are treated as independent. Knowing that a number is not"
+            " divisible by 4 tells square-free words from most others, but not from each other.",
+        ),
+        Verdict(
+            key="dominant-error",
+            claim="Most errors of the GPT-2 are square-free words in place of other square-free"
+            " words.",
+            paper="the dominant error mode",
+            ours=f"at least {format_estimate(gpt.dominant_errors)} of the errors",
+            criterion="the interval is above one half",
+            agrees=above(gpt.dominant_errors, 0.5),
+            why=f"The HMM has {format_estimate(hmm.dominant_errors)}. Words without their own rows"
+            " count as errors, whatever is generated. Places are treated as independent.",
+        ),
+    ]
