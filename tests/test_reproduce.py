@@ -91,13 +91,12 @@ SMALL: dict[str, dict[str, Any]] = {
         "models": {"GPT-2": _NTP, "HMM": _HMM},
         "continuing": _CONTINUING,
     },
-    "prime_positions": {
-        "models": {"GPT-2": _NTP, "HMM": _HMM},
-        "continuing": _CONTINUING,
-    },
-    "confusion_matrix": {
-        "models": {"GPT-2": _NTP, "HMM": _HMM},
-        "generation": Generation(4, 64, 16, 0),
+    **{
+        name: {
+            "models": {"GPT-2": _NTP, "HMM": _HMM},
+            "generation": Generation(4, 64, 16, 0),
+        }
+        for name in ("prime_positions", "confusion_matrix")
     },
 }
 
