@@ -142,9 +142,9 @@ def test_higher_orders_are_better_on_text_not_counted(trained, validation):
 
 
 def test_only_training_text_is_counted(tokens, monkeypatch):
-    sieve = ngram.passing_words
+    sieve = ngram.words_in_buffer
     asked = []
-    monkeypatch.setattr(ngram, "passing_words", lambda a, b: asked.append((a, b)) or sieve(a, b))
+    monkeypatch.setattr(ngram, "words_in_buffer", lambda a, b: asked.append((a, b)) or sieve(a, b))
     n = 10**9
     NGram.count(2, tokens=tokens, words=10**6, n=n, seed=3)
     assert len(asked) == 31 + 4

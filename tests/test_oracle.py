@@ -62,7 +62,7 @@ def test_smooth_parts_and_rests_are_those_of_the_factorisation(lo, bound):
     count = 20
     expected = [smooth_and_rest(n, bound) for n in range(lo, lo + count)]
     parts, lengths = np.ones(count, np.uint64), np.zeros(count, np.uint8)
-    residues._extend_smooth_parts(lo, residues.kept_primes(bound), CHILD_LENGTHS, parts, lengths)
+    residues._extend_smooth_parts(lo, residues.primes_up_to(bound), CHILD_LENGTHS, parts, lengths)
     bins, rests = np.empty(count, np.uint64), np.empty(count, np.uint64)
     per_nat = residues.Grid(bound).per_nat
     residues._split(lo, words(lo, lo + count), parts, lengths, per_nat, bins, rests)

@@ -27,7 +27,7 @@ from arithmetext.paper import report, runs
 from arithmetext.paper import study as studies
 from arithmetext.paper.runs import Generation, TrainedModel
 from arithmetext.tokens import BPE
-from arithmetext.training import run_cache as kept
+from arithmetext.training import run_cache
 from conftest import Run, changed
 
 _FEW = ("steps=4", "batch=2^10", "device_batch=2^10", "validation=2^10", "interval=2")
@@ -315,13 +315,13 @@ def test_a_record_outlives_the_weights(tmp_path, monkeypatch, capsys) -> None:
     assert [row["step"] for row in known.validation] == [2, 4]
     assert known.tokens == 4 << 10
     assert known.config["seed"] == 17
-    kept.put_records(tmp_path / "carried")
+    run_cache.save_records(tmp_path / "carried")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
-    monkeypatch.setattr(kept, "train", None)  # it would have to be called
+    monkeypatch.setattr(run_cache, "train", None)  # it would have to be called
     with pytest.raises(TypeError):
         model.record()
     (tmp_path / "carried/damaged.json").write_bytes(b"\xff{")
-    kept.take_records(tmp_path / "carried")
+    run_cache.load_records(tmp_path / "carried")
     assert "damaged.json: damaged, or written by an earlier version" in capsys.readouterr().err
     assert model.record() == known
 
@@ -329,17 +329,17 @@ def test_a_record_outlives_the_weights(tmp_path, monkeypatch, capsys) -> None:
 def test_a_record_is_that_of_the_weights(tmp_path, monkeypatch) -> None:
     model = TrainedModel("ntp-laptop", (*_TINY_GPT, "seed=18"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    folder = kept.trained(model.config)
+    folder = run_cache.trained(model.config)
     known = json.loads((folder / "record.json").read_text())
     # One from elsewhere, and weights that are made here.
     shutil.rmtree(folder)
     folder.mkdir()
     (folder / "record.json").write_text(json.dumps(known | {"seconds": -1.0}))
     assert model.record().seconds == -1
-    kept.trained(model.config)
+    run_cache.trained(model.config)
     assert model.record().seconds > 0
-    monkeypatch.setattr(kept, "train", None)  # they are there now
-    assert kept.trained(model.config) == folder
+    monkeypatch.setattr(run_cache, "train", None)  # they are there now
+    assert run_cache.trained(model.config) == folder
     (folder / "record.json").write_text("{")
     assert model.record().validation == known["validation"]
 
@@ -351,31 +351,31 @@ def test_changed_code_trains_again(tmp_path, monkeypatch) -> None:
     known, folders = sources.of_module("training.loop"), []
     for digest in ("first", "second"):
         changed = known | {"models/gpt.py": digest}
-        monkeypatch.setattr(kept, "_asked", set())  # as in another process
+        monkeypatch.setattr(run_cache, "_asked", set())  # as in another process
         monkeypatch.setattr(sources, "of_module", lambda module, changed=changed: changed)
-        folders.append(kept.trained(config))
-        kept.put_records(tmp_path / "carried")
+        folders.append(run_cache.trained(config))
+        run_cache.save_records(tmp_path / "carried")
         [record] = (tmp_path / "carried").iterdir()  # of this configuration and by this code
         assert record.stem == folders[-1].name
         if digest == "first":
-            assert kept.why_again() == []
+            assert run_cache.why_trained_again() == []
             oldest = folders[0].with_name(folders[0].name.partition("-")[0] + "-0")
             (oldest / "model").mkdir(parents=True)
             os.utime(oldest, (0, 0))
-    assert kept.why_again() == ["trained again: models/gpt.py changed"]
-    assert kept.trained(config) == folders[-1]
-    assert kept.why_again() == []
+    assert run_cache.why_trained_again() == ["trained again: models/gpt.py changed"]
+    assert run_cache.trained(config) == folders[-1]
+    assert run_cache.why_trained_again() == []
     # Two are kept, since another checkout may use the older one.
     assert set((tmp_path / "arithmetext/runs").iterdir()) == set(folders)
-    assert "sources" not in kept.record(config)
+    assert "sources" not in run_cache.record(config)
 
 
 def test_a_run_that_is_being_trained_is_not_removed(tmp_path: Path) -> None:
     pytest.importorskip("fcntl")
     with sole_writer(tmp_path / "run"):
-        kept._remove(tmp_path / "run")
+        run_cache._remove(tmp_path / "run")
         assert (tmp_path / "run").exists()
-    kept._remove(tmp_path / "run")
+    run_cache._remove(tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

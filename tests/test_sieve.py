@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import arithmetext as nt
 from arithmetext.text import kernels, sieve
-from arithmetext.text.sieve import Words, passing_words, segments, words
+from arithmetext.text.sieve import Words, segments, words, words_in_buffer
 
 
 def by_flint(n: int) -> int:
@@ -129,7 +129,7 @@ def test_base_primes() -> None:
 def in_small_pieces(lo: int, hi: int) -> Words:
     """The words of a range from segments whose last integer is at most twice the first."""
     cuts = [*range(lo, hi, 1 << 12), hi]
-    return np.concatenate([passing_words(a, b).copy() for a, b in pairwise(cuts)])
+    return np.concatenate([words_in_buffer(a, b).copy() for a, b in pairwise(cuts)])
 
 
 @settings(max_examples=15)
@@ -141,7 +141,7 @@ def test_segments_that_end_far_beyond_their_beginning(
     lo: int, hi: int, data: st.DataObject | None
 ) -> None:
     hi = max(hi, lo + 1)
-    found = passing_words(lo, hi).copy()
+    found = words_in_buffer(lo, hi).copy()
     assert np.array_equal(found, in_small_pieces(lo, hi))
     # Multiples of a prime just above √hi, at the end of the range: there the sum of the logarithms
     # of the other primes is closest to the threshold.
@@ -178,7 +178,7 @@ def test_rounded_logarithms_never_mislead() -> None:
 def test_numpy_integers_are_accepted_as_bounds(kind: type) -> None:
     expected = [by_flint(n) for n in range(10**6, 10**6 + 300)]
     assert words(kind(10**6), kind(10**6 + 300)).tolist() == expected
-    assert passing_words(kind(10**6), kind(10**6 + 300)).tolist() == expected
+    assert words_in_buffer(kind(10**6), kind(10**6 + 300)).tolist() == expected
     assert [w for _, piece in segments(kind(2**31 - 9), kind(2**31 - 1)) for w in piece] == [
         by_flint(n) for n in range(2**31 - 9, 2**31 - 1)
     ]
@@ -199,4 +199,4 @@ def test_ranges_outside_the_text(lo: int, hi: int, complaint: str) -> None:
     with pytest.raises(nt.InputError, match=complaint):
         list(segments(lo, hi))
     with pytest.raises(nt.InputError, match=complaint):
-        passing_words(lo, hi)
+        words_in_buffer(lo, hi)

@@ -10,8 +10,7 @@ import pytest
 
 from arithmetext import sources
 from arithmetext.paper import study as studies
-from arithmetext.training import recipes
-from arithmetext.training import run_cache as kept
+from arithmetext.training import recipes, run_cache
 from conftest import changed
 
 ROOT = sources.ROOT
@@ -266,17 +265,17 @@ def test_a_result_is_made_again_if_its_code_changes(
 
 def test_the_key_of_a_run_is_its_configuration_and_its_code(copy: Path) -> None:
     config, other = recipes.recipe("ntp-laptop"), recipes.recipe("mlm-laptop")
-    before = kept._folder(config)
-    assert kept._folder(other) != before
+    before = run_cache._folder(config)
+    assert run_cache._folder(other) != before
     change(copy / "models/gpt.py", '"""', '"""More about it. ')
     change(copy / "evaluation/words.py", *ADDED)  # it is not imported
-    assert kept._folder(config) == before
+    assert run_cache._folder(config) == before
     for file in ("models/gpt.py", "text/kernels.py", "training/optimizers.py"):
         change(copy / file, *ADDED)
-        assert kept._folder(config) != before
-        before = kept._folder(config)
+        assert run_cache._folder(config) != before
+        before = run_cache._folder(config)
     change(copy / "__init__.py", '__version__ = "', '__version__ = "1')
-    assert kept._folder(config) != before
+    assert run_cache._folder(config) != before
 
 
 def test_estimates_of_cost_change_no_result() -> None:

@@ -34,14 +34,14 @@ def tokenizer(kind: str) -> Tokenizer:
 def recorded() -> Iterator[list[Range]]:
     """The ranges of integers that are read meanwhile."""
     seen: list[Range] = []
-    original = module.passing_words
+    original = module.words_in_buffer
 
-    def passing_words(lo: int, hi: int) -> Any:
+    def words_in_buffer(lo: int, hi: int) -> Any:
         seen.append((lo, hi))
         return original(lo, hi)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "passing_words", passing_words)
+        patch.setattr(module, "words_in_buffer", words_in_buffer)
         yield seen
 
 
@@ -59,7 +59,7 @@ class Plain:
 def plain(ranges: Sequence[Range], tokens: int) -> Iterator[TokenWindows]:
     """Windows of integers instead of tokens."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "passing_words", lambda lo, hi: np.arange(lo, hi, dtype=np.uint64))
+        patch.setattr(module, "words_in_buffer", lambda lo, hi: np.arange(lo, hi, dtype=np.uint64))
         tokenizer: Any = Plain
         yield TokenWindows(tokenizer, ranges, tokens)
 

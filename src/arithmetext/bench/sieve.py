@@ -11,14 +11,14 @@ from functools import partial
 from typing import Any
 
 from ..text.ranges import over_ranges, spans
-from ..text.sieve import passing_words, piece_size, segment_size
+from ..text.sieve import piece_size, segment_size, words_in_buffer
 from .comparison import Runs, compare
 
 
 def measure() -> dict[str, Any]:
     def ours(lo: int, count: int, threads: int) -> float:
         def count_made(a: int, b: int) -> int:
-            return sum(len(passing_words(*span)) for span in spans(a, b, segment_size(b)))
+            return sum(len(words_in_buffer(*span)) for span in spans(a, b, segment_size(b)))
 
         start = time.perf_counter()
         size = piece_size(lo + count)

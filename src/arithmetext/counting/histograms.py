@@ -15,7 +15,7 @@ from ..compiled import kernel
 from ..errors import InputError
 from ..memory import check_memory
 from ..text.ranges import over_ranges, spans
-from ..text.sieve import Words, check_range, passing_words, piece_size, segment_size
+from ..text.sieve import Words, check_range, piece_size, segment_size, words_in_buffer
 from .dictionary import dictionary_size
 
 Counts = NDArray[np.int64]
@@ -100,7 +100,7 @@ def _count_parts(most: int, chunk: int, lo: int, hi: int) -> list[tuple[int, Wor
 def _count_piece(most: int, lo: int, hi: int) -> tuple[Words, Counts]:
     table = Table(most)
     for a, b in spans(lo, hi, segment_size(hi)):
-        table.add(passing_words(a, b))
+        table.add(words_in_buffer(a, b))
     return table.items()
 
 
@@ -198,5 +198,5 @@ def ranks_of_piece(words: Words, lo: int, hi: int) -> NDArray[np.uint16]:
         raise InputError(f"{len(words)} different words are too many to number with 16 bits")
     table = ranks_of(words)
     return np.concatenate(
-        [table[passing_words(a, b)].astype(np.uint16) for a, b in spans(lo, hi, segment_size(hi))]
+        [table[words_in_buffer(a, b)].astype(np.uint16) for a, b in spans(lo, hi, segment_size(hi))]
     )

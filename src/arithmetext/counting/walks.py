@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..compiled import kernel
 from ..errors import InputError
 from ..text.ranges import over_ranges, spans
-from ..text.sieve import passing_words, piece_size, segment_size
+from ..text.sieve import piece_size, segment_size, words_in_buffer
 from ..trees import tree_of_word
 from .order import check_length
 
@@ -82,7 +82,7 @@ def walk(
 def _steps(packed: int, lo: int, hi: int) -> NDArray[np.bool_]:
     """Whether each integer of lo ≤ n < hi has the word."""
     return np.concatenate(
-        [passing_words(a, b) == np.uint64(packed) for a, b in spans(lo, hi, segment_size(hi))]
+        [words_in_buffer(a, b) == np.uint64(packed) for a, b in spans(lo, hi, segment_size(hi))]
     )
 
 

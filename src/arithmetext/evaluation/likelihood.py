@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from ..models.language import LanguageModel
 from ..progress import Advance, no_progress, progress
-from ..text.sieve import Words, passing_words
+from ..text.sieve import Words, words_in_buffer
 from ..text.splits import Range
 from ..text.windows import TEST, generator
 from ..tokens import Tokenizer
@@ -122,7 +122,7 @@ class Sequences:
         """The words from which sequence k and its controls are made."""
         if k not in self._words:
             start = self.start(k)
-            self._words[k] = passing_words(start, start + self.windows.length).copy()
+            self._words[k] = words_in_buffer(start, start + self.windows.length).copy()
         return self._words[k]
 
     def random(self, k: int, use: int = 0) -> np.random.Generator:
@@ -183,7 +183,7 @@ def per_token(model: LanguageModel, ids: list[LongIds], advance: Advance = no_pr
 
 
 def mean(values: Values) -> Estimate:
-    """The mean; NOTHING if a value is infinite, that is, a sequence has probability 0."""
+    """The mean; UNKNOWN if a value is infinite, that is, a sequence has probability 0."""
     return ratio(values)
 
 

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from ..models.language import LanguageModel
 from ..progress import progress
-from ..text.sieve import Words, passing_words
+from ..text.sieve import Words, words_in_buffer
 from ..text.splits import Range
 from ..text.windows import random_windows
 from ..tokens import Tokenizer
@@ -71,7 +71,7 @@ def square_free(words: Words) -> Bools:
 def word_frequencies(ranges: Sequence[Range], seed: int) -> tuple[Words, Values]:
     """The distinct words among 2^18 words of random windows, and the frequency of each."""
     windows = random_windows(ranges, *_COUNTED, seed)
-    seen = np.concatenate([passing_words(lo, hi).copy() for lo, hi in windows])
+    seen = np.concatenate([words_in_buffer(lo, hi).copy() for lo, hi in windows])
     words, counts = np.unique(seen, return_counts=True)
     return words, counts / counts.sum()
 

@@ -28,7 +28,7 @@ from ..counting.histograms import Counts, ranks_of
 from ..errors import InputError
 from ..search.residues import dictionary
 from ..text.ranges import over_ranges, spans
-from ..text.sieve import MAX, Words, passing_words
+from ..text.sieve import MAX, Words, words_in_buffer
 from ..text.splits import Range, splits
 from ..text.windows import random_windows
 from ..tokens import WordTokens
@@ -85,7 +85,7 @@ class NGram(LanguageModel):
         self._single /= self._single.sum()
         self.other_words, self.other_probabilities = self._spread(others)
         self._discounts, self._strengths = np.zeros(order + 1), np.zeros(order + 1)
-        self._fit([passing_words(lo, hi).copy() for lo, hi in held_out])
+        self._fit([words_in_buffer(lo, hi).copy() for lo, hi in held_out])
 
     @classmethod
     def count(
@@ -109,7 +109,7 @@ class NGram(LanguageModel):
         def job(a: int, b: int) -> Words:
             others = []
             for (lo, hi), end in zip(ranges[a:b], ends[a:b], strict=True):
-                words = passing_words(lo, hi)
+                words = words_in_buffer(lo, hi)
                 classes = self.ranks[words]
                 others.append(words[classes == _OTHER])
                 whole = _grams(_contexts(classes), classes, self.order)[self.order - 1 :]

@@ -20,8 +20,8 @@ from typing import Any
 from ..evaluation.codec import to_json
 from ..evaluation.estimates import Estimate, format_estimate
 from ..files import write_whole
-from .report.findings import counted
-from .study import all_studies, load
+from .report.findings import count_outcomes
+from .study import Verdict, all_studies, load
 
 _QUOTE = re.compile(r"(<!-- quote ([^>]*?) -->).*?(<!-- end -->)", re.DOTALL)
 
@@ -36,10 +36,15 @@ def quoter(data: Path) -> Callable[[str], str]:
     results = {name: load(study, data).data for name, study in all_studies().items()}
     plain = cache(lambda name: to_json(results[name]))
 
+    def verdicts(name: str) -> list[Verdict]:
+        return all_studies()[name].verdicts(results[name])
+
     def quote(reference: str) -> str:
         if reference == "claims":
             studies = all_studies()
-            return counted([v for name, r in results.items() for v in studies[name].verdicts(r)])
+            return count_outcomes(
+                [v for name, r in results.items() for v in studies[name].verdicts(r)]
+            )
         study, path, *format_spec = reference.split()
         return _format(_look_up(plain(study), path), *format_spec)
 

@@ -30,7 +30,7 @@ class Generation:
 
     prompts: int
     tokens: int  # of a prompt, and of its continuation
-    stride: int  # tokens by which a full context slides (models.window)
+    stride: int  # tokens by which a full context slides (models.kv_cache)
     seed: int
 
 

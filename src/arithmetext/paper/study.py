@@ -194,7 +194,7 @@ def reproduce(chosen: dict[str, Study], scale: str, folder: Path) -> list[str]:
     from ..training import run_cache
 
     make_folder(folder / "data")
-    run_cache.take_records(folder / "runs")
+    run_cache.load_records(folder / "runs")
     cached = {name: cached_result(study, scale, folder / "data") for name, study in chosen.items()}
     clock = Clock(scale, [chosen[name] for name, result in cached.items() if result is None])
     failed = []
@@ -221,8 +221,8 @@ def reproduce(chosen: dict[str, Study], scale: str, folder: Path) -> list[str]:
             failed.append(name)
             took, line_start, notes = "failed", "", []  # the error stands on the last line
         clock.tick(study)
-        run_cache.put_records(folder / "runs")
-        after = "; ".join(filter(None, [*notes, *run_cache.why_again(), clock.left()]))
+        run_cache.save_records(folder / "runs")
+        after = "; ".join(filter(None, [*notes, *run_cache.why_trained_again(), clock.left()]))
         print(f"{line_start}{line}{took:>8}  {after}".rstrip(), flush=True)
     return failed
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..compiled import kernel
 from ..errors import InputError
 from ..text.ranges import spans
-from ..text.sieve import MAX, Words, passing_words, segment_size, words
+from ..text.sieve import MAX, Words, segment_size, words, words_in_buffer
 from ..text.splits import Range
 from ..trees import packed
 from . import beam
@@ -245,7 +245,7 @@ def _compare_all(window: Words, below: int, wrong: int) -> tuple[Integers, Integ
     first, last = int(known[0]), int(known[-1])
     places, wanted = known - first, window[known]
     found = [
-        _compare(passing_words(a + first, b + last), places, wanted, wrong) + np.array([[a], [0]])
+        _compare(words_in_buffer(a + first, b + last), places, wanted, wrong) + np.array([[a], [0]])
         for a, b in spans(2, min(below, EXHAUSTIVE_BELOW), segment_size(EXHAUSTIVE_BELOW))
     ]
     places, mistakes = np.concatenate(found, axis=1)

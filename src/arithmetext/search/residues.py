@@ -28,7 +28,7 @@ from ..errors import InputError
 from ..integers import format_integer
 from ..text.kernels import CHILD_LENGTHS, CHILDREN
 from ..text.ranges import over_ranges, spans
-from ..text.sieve import Words, base_primes, check_range, passing_words, segment_size
+from ..text.sieve import Words, base_primes, check_range, segment_size, words_in_buffer
 
 INTEGERS_SCORED = 1 << 24  # for a standard error of at most 1.2e-4 in accuracy
 LEAST_SCALE = 10**6
@@ -84,7 +84,7 @@ def horizon(
         raise InputError(f"the nats a word must be a finite number above 0, not {nats:g}")
     # With B ≥ √n the cofactor is 1 or a prime, and the oracle knows every word.
     limit = min(isqrt(_end(at, count)) + 1, LARGEST_BOUND)
-    bounds = [1, *kept_primes(limit).tolist()]
+    bounds = [1, *primes_up_to(limit).tolist()]
 
     def good(score: OracleScore) -> bool:
         if nats is not None:
@@ -196,9 +196,9 @@ def _count_piece(
     bounds: Sequence[int], known: "Dictionary", lo: int, hi: int
 ) -> list[tuple[tuple[Words, Counts], tuple[Words, Counts]]]:
     """The keys of a piece and their counts, for each bound and each half."""
-    words = passing_words(lo, hi)
+    words = words_in_buffer(lo, hi)
     parts, lengths = np.ones(hi - lo, np.uint64), np.zeros(hi - lo, np.uint8)
-    primes = kept_primes(bounds[-1])
+    primes = primes_up_to(bounds[-1])
     entered = 0
     counted = []
     for bound in bounds:
@@ -326,7 +326,7 @@ class Dictionary:
 dictionary = lru_cache(8)(Dictionary)
 
 
-def kept_primes(bound: int) -> NDArray[np.uint32]:
+def primes_up_to(bound: int) -> NDArray[np.uint32]:
     """The primes up to the bound, as a slice of the cached ones."""
     primes = base_primes(bound)
     # The same type as the primes: otherwise searchsorted would convert all of them.
@@ -336,7 +336,7 @@ def kept_primes(bound: int) -> NDArray[np.uint32]:
 def smooth_parts(integers: NDArray[np.uint64], bound: int) -> tuple[Words, Words]:
     """The largest divisors without primes above the bound, and their words (0 for 1)."""
     parts, words = np.empty(len(integers), np.uint64), np.empty(len(integers), np.uint64)
-    _divide(integers, kept_primes(bound), CHILDREN, CHILD_LENGTHS, parts, words)
+    _divide(integers, primes_up_to(bound), CHILDREN, CHILD_LENGTHS, parts, words)
     return parts, words
 
 

@@ -10,7 +10,7 @@ from .. import trees
 from ..compiled import kernel
 from ..errors import InputError
 from ..text.ranges import over_ranges, spans
-from ..text.sieve import Words, check_range, passing_words, piece_size, segment_size
+from ..text.sieve import Words, check_range, piece_size, segment_size, words_in_buffer
 
 Sentence = tuple[int, ...]  # packed words; ANY stands for any one word
 ANY = 0
@@ -73,7 +73,7 @@ def _starts(lo: int, hi: int, *, sentence: Sentence) -> NDArray[np.int64]:
     wanted = np.array(sentence, np.uint64)
     return np.concatenate(
         [
-            a + _matches(passing_words(a, b + len(sentence) - 1), wanted, rarest)
+            a + _matches(words_in_buffer(a, b + len(sentence) - 1), wanted, rarest)
             for a, b in spans(lo, hi, segment_size(hi))
         ]
     )
@@ -119,7 +119,7 @@ def find_runs(
 def _run_starts(lo: int, hi: int, *, kind: str, length: int, end: int) -> NDArray[np.int64]:
     return np.concatenate(
         [
-            a + _runs(passing_words(a, min(b + length - 1, end)), length, kind == "square-free")
+            a + _runs(words_in_buffer(a, min(b + length - 1, end)), length, kind == "square-free")
             for a, b in spans(lo, hi, segment_size(hi))
         ]
     )

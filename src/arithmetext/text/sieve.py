@@ -85,7 +85,7 @@ def check_range(lo: int, hi: int) -> tuple[int, int]:
     return lo, hi
 
 
-def passing_words(lo: int, hi: int) -> Words:
+def words_in_buffer(lo: int, hi: int) -> Words:
     """The words of lo ≤ n < hi, made on this thread in a buffer that its next call overwrites.
 
     For jobs that read the words and do not keep them: allocating memory for each piece would cost

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from ..compiled import kernel
 from ..errors import InputError
-from ..text.sieve import Words, passing_words
+from ..text.sieve import Words, words_in_buffer
 from ..text.splits import Range
 from ..text.windows import Windows
 from .spelling import ALPHABET, Ids, letters
@@ -48,7 +48,7 @@ def sample_lines(ranges: Sequence[Range], lines: int, seed: int) -> Words:
     windows = Windows(ranges, LINE)
     indices = np.random.default_rng(seed).integers(windows.count, size=lines)
     starts = map(windows.start, indices.tolist())
-    return np.array([passing_words(start, start + LINE).copy() for start in starts])
+    return np.array([words_in_buffer(start, start + LINE).copy() for start in starts])
 
 
 def train_bpe(lines: Sequence[str], size: int) -> list[Merge]:

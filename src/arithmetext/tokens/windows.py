@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..text.sieve import Words, passing_words
+from ..text.sieve import Words, words_in_buffer
 from ..text.splits import Range
 from ..text.windows import Windows
 from .tokenizer import Tokenizer
@@ -34,7 +34,7 @@ class TokenWindows(Windows):
 
     def with_warmup(self, start: int) -> LongIds:
         """The ids from an integer on: the warm-up and the window, [ENCODER_WARMUP + tokens]."""
-        ids = self.tokenizer.encode(passing_words(start, start + self.length), threads=1)
+        ids = self.tokenizer.encode(words_in_buffer(start, start + self.length), threads=1)
         return ids[: ENCODER_WARMUP + self.tokens].astype(np.int64)
 
 

@@ -52,7 +52,7 @@ def trained(config: Config) -> Path:
     return folder
 
 
-def why_again() -> list[str]:
+def why_trained_again() -> list[str]:
     """Why runs were trained again since the last call."""
     reasons = list(dict.fromkeys(_reasons))
     _reasons.clear()
@@ -74,7 +74,7 @@ def record(config: Config) -> dict[str, Any]:
     return {part: known[part] for part in known if part != "sources"}
 
 
-def put_records(folder: Path) -> None:
+def save_records(folder: Path) -> None:
     """Write the records of all runs that were used to a folder, in place of older ones."""
     for key in sorted(_asked):
         known = _read(_runs() / key / _RECORD)
@@ -85,7 +85,7 @@ def put_records(folder: Path) -> None:
                 older.unlink(missing_ok=True)
 
 
-def take_records(folder: Path) -> None:
+def load_records(folder: Path) -> None:
     """Copy the records in a folder to the cache, except those that the cache has."""
     for source in sorted(folder.glob("*.json")):
         known, target = _read(source), _runs() / source.stem / _RECORD

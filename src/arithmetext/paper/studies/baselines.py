@@ -15,7 +15,7 @@ from ...integers import format_integer
 from ...models.language import LanguageModel
 from ...models.locator import Locator
 from ...models.ngram import NGram
-from ...search.residues import OracleScore, curve, kept_primes
+from ...search.residues import OracleScore, curve, primes_up_to
 from ...text.splits import TRAINED_TO, splits, unseen
 from ...tokens import Tokenizer, WordTokens
 from ..runs import TESTS_FAR, TrainedModel, hmm, ntp
@@ -96,7 +96,7 @@ def settings(scale: str) -> Settings:
     return Settings(
         scales=(10**10, 10**13, 10**15),
         integers=1 << 24,
-        bounds=(1, *kept_primes(61).tolist(), *FURTHER_BOUNDS),
+        bounds=(1, *primes_up_to(61).tolist(), *FURTHER_BOUNDS),
         seed=0,
         prompts=64 if small else 128,
         prompt_tokens=192 if small else 992,
