@@ -81,6 +81,10 @@ SMALL: dict[str, dict[str, Any]] = {
         "betas": (0.1, 1.0, 3.3, inf),
         "generation": _GENERATION,
     },
+    "precision_recall": {
+        "models": {"GPT-2": _NTP, "HMM": _HMM},
+        "generation": _GENERATION,
+    },
     "unigram_likelihood": {"model": _NTP, "longest": 64, "sequences": 8},
     "square_free_runs": {
         "models": {"GPT-2": _NTP, "HMM": _HMM},
