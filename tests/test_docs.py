@@ -1,5 +1,7 @@
 """README.md and docs/: numbers are those of the results, links lead somewhere, examples work."""
 
+import doctest
+import importlib
 import re
 import shlex
 from pathlib import Path
@@ -73,3 +75,17 @@ def test_the_tour_prints_what_the_readme_shows(nt: Run) -> None:
             standard_input = answer.stdout
         pattern = re.escape(expected.strip()).replace("…", ".*")
         assert re.fullmatch(pattern, answer.stdout.strip(), re.DOTALL), command
+
+
+SOURCE = ROOT / "src"
+WITH_EXAMPLES = [
+    ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+    for path in sorted(SOURCE.rglob("*.py"))
+    if re.search(r">>> (?!.*SKIP)", path.read_text(encoding="utf-8"))
+]
+
+
+@pytest.mark.parametrize("module", WITH_EXAMPLES)
+def test_examples_in_docstrings(module: str) -> None:
+    outcome = doctest.testmod(importlib.import_module(module), optionflags=doctest.ELLIPSIS)
+    assert outcome.attempted > 0 and outcome.failed == 0

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -112,6 +113,7 @@ def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
     study = SimpleNamespace(
         __name__="made_up",
+        Result=dict[str, Any],
         TITLE=f"Title {ODD}",
         settings=lambda scale: {"scale": scale},
         plot=plot,
@@ -119,6 +121,8 @@ def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         table=lambda data: ([f"Header {ODD}", "n"], [[f"Cell {ODD}", 1]]),
         verdicts=lambda data: [
             Verdict(
+                key="key",
+                criterion=f"Criterion {ODD}",
                 claim=f"Claim {ODD}",
                 paper=f"Paper {ODD}",
                 ours=f"Ours {ODD}",
@@ -188,8 +192,9 @@ def test_verdicts_are_counted(folder: Path, page: Page) -> None:
 
 
 def test_claims_that_are_not_tested_are_counted_separately(made_up: SimpleNamespace) -> None:
-    claims = [Verdict(claim="A", paper="", ours="", agrees=each) for each in (True, False)]
-    claims += [Verdict(claim=c, paper="", ours="", agrees=None, why="Few.") for c in "BC"]
+    verdict = partial(Verdict, key="key", paper="", ours="", criterion="")
+    claims = [verdict(claim="A", agrees=each) for each in (True, False)]
+    claims += [verdict(claim=c, agrees=None, why="Few.") for c in "BC"]
     made_up.verdicts = lambda data: claims
     page = read(made_up.folder)
     counted = "4 claims: 1 agrees, 1 differs, 2 not tested here"

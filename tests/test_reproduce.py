@@ -36,7 +36,6 @@ _TINY_GPT = ("tokens.kind=bpe", "model.layers=1", *_TINY)
 _NTP = TrainedModel("ntp-laptop", _TINY_GPT)
 _HMM = TrainedModel("hmm-paper-d64", _TINY)
 _GENERATION = Generation(prompts=4, tokens=64, stride=16, seed=0)
-_CONTINUING = {"prompts": 4, "tokens": 64, "forget": 16, "seed": 0}
 
 
 def _with_vocabulary(task: str, size: int) -> TrainedModel:
@@ -81,26 +80,15 @@ SMALL: dict[str, dict[str, Any]] = {
         "betas": (0.1, 1.0, 3.3, inf),
         "generation": _GENERATION,
     },
-    "precision_recall": {
-        "models": {"GPT-2": _NTP, "HMM": _HMM},
-        "generation": _GENERATION,
-    },
     "unigram_likelihood": {"model": _NTP, "longest": 64, "sequences": 8},
     "square_free_runs": {
         "models": {"GPT-2": _NTP, "HMM": _HMM},
         "tokens": 64,
         "sequences": 8,
     },
-    "precision_recall": {
-        "models": {"GPT-2": _NTP, "HMM": _HMM},
-        "continuing": _CONTINUING,
-    },
     **{
-        name: {
-            "models": {"GPT-2": _NTP, "HMM": _HMM},
-            "generation": Generation(4, 64, 16, 0),
-        }
-        for name in ("prime_positions", "confusion_matrix")
+        name: {"models": {"GPT-2": _NTP, "HMM": _HMM}, "generation": _GENERATION}
+        for name in ("precision_recall", "prime_positions", "confusion_matrix")
     },
 }
 
@@ -385,7 +373,7 @@ def test_a_run_that_is_being_trained_is_not_removed(tmp_path: Path) -> None:
 
 def test_prompts_are_taken_where_they_are_asked_for(tmp_path, monkeypatch) -> None:
     for at in (runs.TEST_NEAR, *runs.TESTS_FAR):
-        prompts, made = _NTP.continuations(at, Generation(4, 64, 16, 0))
+        prompts, made = _NTP.continuations(at, _GENERATION)
         assert ((prompts.integers >= at) & (prompts.integers <= at + 10**6)).all()
         place, word = int(prompts.integers[0]), int(made.true[0][0])
         assert packed(place) == word

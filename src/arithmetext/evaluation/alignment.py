@@ -84,7 +84,7 @@ def _path(
     score = -jump
     score[size // 2] = 0.0
     jumped = np.zeros((count, size), np.bool_)
-    leader = np.empty(count, np.int64)  # the state of word i on the best path that ends truth
+    leader = np.empty(count, np.int64)  # the state of word i on the best path that ends with it
     best = 0.0
     for i in range(count):
         # Being unrelated costs nothing, so the best score never falls.

@@ -1,6 +1,6 @@
 """Numbers with their 95 % confidence intervals: the bootstrap over prompts, and Wilson's."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from math import hypot, sqrt
 from statistics import NormalDist
@@ -111,15 +111,14 @@ def above(estimate: Estimate, level: float) -> bool:
     return estimate.low is not None and estimate.low > level
 
 
-def format_estimate(estimate: Estimate | Mapping[str, float | None], digits: int = 3) -> str:
+def format_estimate(estimate: Estimate, digits: int = 3) -> str:
     """
     >>> format_estimate(Estimate(0.426, 0.424, 0.429))
     '0.426 [0.424, 0.429]'
     """
-    known = estimate if isinstance(estimate, Estimate) else Estimate(**estimate)
-    if known.value is None:
+    if estimate.value is None:
         return "not known"
-    value, low, high = (f"{number:.{digits}f}" for number in known)
+    value, low, high = (f"{number:.{digits}f}" for number in estimate)
     return f"{value} [{low}, {high}]"
 
 
@@ -128,6 +127,3 @@ def _weights(prompts: int) -> NDArray[np.float64]:
     """How often each resample draws each prompt: [resamples, prompts]."""
     random = np.random.default_rng(0)
     return random.multinomial(prompts, np.full(prompts, 1 / prompts), RESAMPLES).astype(np.float64)
-
-
-said = format_estimate  # for studies whose results are still plain data

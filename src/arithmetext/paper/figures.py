@@ -20,7 +20,6 @@ from ..trees import tree_of_word
 COLOURS = ("#1f2a6b", "#b0413e", "#2a9d8f", "#e0a030")
 LINES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D")
-MARKS = MARKERS
 
 
 def styles() -> list[dict[str, Any]]:

@@ -9,11 +9,10 @@ from typing import Any
 
 import torch
 
-from ..evaluation.codec import from_json, to_json
+from ..evaluation.codec import from_json
 from ..evaluation.generation import Continuations, continued
 from ..evaluation.prompts import TextPrompts, draw
 from ..evaluation.subjects import Subject, subject
-from ..evaluation.without_attention import least_loss
 from ..text.splits import unseen
 from ..training import run_cache
 from ..training.config import Config, changed
@@ -177,11 +176,6 @@ def generation(scale: str) -> Generation:
     return Generation(prompts=128, tokens=1024, stride=1, seed=0)
 
 
-def compared(scale: str) -> dict[str, Any]:
-    models = {"GPT-2": ntp(scale), "HMM": hmm(scale)}
-    return {"models": models, "at": FAR[0], "continuing": continuing(scale)}
-
-
 @dataclass(frozen=True)
 class Comparison:
     """The settings of studies that compare the GPT-2 and the HMM word by word."""
@@ -211,48 +205,3 @@ def _on_card(task: str, size: int, scale: str, steps: int) -> TrainedModel:
 
 def _training(*changes: str) -> tuple[str, ...]:
     return tuple(f"training.{change}" for change in changes)
-
-
-# For studies whose settings and results are still plain data.
-NEAR, FAR = TEST_NEAR, TESTS_FAR
-learning, masked_like_causal = with_vocabulary, mlm_with_learned_positions
-
-
-def continuing(scale: str) -> dict[str, Any]:
-    how = to_json(generation(scale))
-    how["forget"] = how.pop("stride")
-    return dict(how)
-
-
-def record(model: TrainedModel) -> dict[str, Any]:
-    return run_cache.record(model.config)
-
-
-def training(model: TrainedModel) -> dict[str, Any]:
-    return dict(to_json(model.training()))
-
-
-def parameters(model: TrainedModel) -> int:
-    return model.parameters()
-
-
-def without_attention(models: dict[str, TrainedModel]) -> dict[str, float]:
-    return {name: least_loss(each.config) for name, each in models.items()}
-
-
-def model(model: TrainedModel) -> Subject:
-    return model.load()
-
-
-def prompts(model: TrainedModel, at: int, how: dict[str, Any]) -> TextPrompts:
-    return model.prompts(at, _how(how))
-
-
-def continuations(
-    model: TrainedModel, at: int, how: dict[str, Any]
-) -> tuple[TextPrompts, Continuations]:
-    return model.continuations(at, _how(how))
-
-
-def _how(how: dict[str, Any]) -> Generation:
-    return Generation(how["prompts"], how["tokens"], how["forget"], how["seed"])

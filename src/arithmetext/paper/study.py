@@ -6,7 +6,7 @@ A study reproduces one figure or table of the paper. It is a module of `paper/st
     PLACE              its place in the report, in the paper's order
     COST               about how many seconds it takes at each scale, for the time left
     Result             a frozen dataclass with every number that the study finds
-    settings(scale)    everything that the result depends on, as a dataclass or a dict
+    settings(scale)    everything that the result depends on, as a frozen dataclass
     run(settings)      compute the Result
     plot(result)       a matplotlib figure
     caption(result)    what the figure shows, in a few sentences
@@ -48,11 +48,11 @@ Table = tuple[Sequence[str], Sequence[Sequence[Any]]]
 class Verdict:
     """One claim of the paper beside what was found here."""
 
-    key: str = ""  # names the claim within its study; stays when the wording changes
+    key: str  # names the claim within its study; stays when the wording changes
     claim: str
     paper: str
     ours: str
-    criterion: str = ""  # completes "agrees if …"
+    criterion: str  # completes "agrees if …"
     agrees: bool | None  # None: not tested here, for the reason in `why`
     why: str = ""
     by_construction: bool = False  # agrees because of how things are defined here
@@ -76,7 +76,7 @@ class Verdict:
     @property
     def evidence(self) -> str:
         """Our number and when it agrees."""
-        return f"{self.ours} (agrees if {self.criterion})" if self.criterion else self.ours
+        return f"{self.ours} (agrees if {self.criterion})"
 
 
 class Study(Protocol):
@@ -86,6 +86,7 @@ class Study(Protocol):
     TITLE: str
     PLACE: int
     COST: dict[str, int]
+    Result: type
 
     def settings(self, scale: str) -> Any: ...
     def run(self, settings: Any) -> Any: ...
@@ -134,14 +135,10 @@ def load(study: Study, folder: Path) -> Stored:
             known["settings"],
             dict(known.get("sources", {})),
             known["seconds"],
-            from_json(_result_type(study), known["data"]),
+            from_json(study.Result, known["data"]),
         )
     except (TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"not a result: {error}") from None
-
-
-def _result_type(study: Study) -> Any:
-    return getattr(study, "Result", dict[str, Any])
 
 
 def _load_if_fit(study: Study, folder: Path) -> Stored | None:

@@ -74,12 +74,7 @@ def _load_finding(name: str, study: Study, folder: Path) -> Finding:
 def count_outcomes(verdicts: Sequence[Verdict]) -> str:
     """The number of claims and of each outcome, in words.
 
-    >>> count_outcomes([Verdict(claim="", paper="", ours="", agrees=True)])
-    '1 claim: 1 agrees, 0 differ'
-    >>> constructed = Verdict(claim="", paper="", ours="", agrees=True, by_construction=True)
-    >>> untested = Verdict(claim="", paper="", ours="", agrees=None, why="Too few words.")
-    >>> count_outcomes([constructed, constructed, untested])
-    '3 claims: 2 agree (2 by construction), 0 differ, 1 not tested here'
+    For instance "78 claims: 65 agree (6 by construction), 12 differ, 1 not tested here".
     """
     agree = sum(verdict.agrees is True for verdict in verdicts)
     constructed = sum(verdict.agrees is True and verdict.by_construction for verdict in verdicts)
