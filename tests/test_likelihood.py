@@ -19,12 +19,17 @@ from arithmetext.evaluation.codec import to_json
 from arithmetext.evaluation.estimates import Estimate, share
 from arithmetext.evaluation.likelihood import (
     CONTROLS,
+    Comparison,
+    Distributions,
     Sequences,
     auc,
+    disjoint_from,
     mean,
+    overlap,
     paired,
     separation,
     shuffled_in_blocks,
+    standardised_difference,
     token_frequencies,
 )
 from arithmetext.evaluation.scoring import score
@@ -142,6 +147,39 @@ def test_pairs_and_means() -> None:
     assert (value, 1 <= low < high <= 3) == (2, True)
     none = np.zeros(0)
     assert auc(none, none) == auc(none, true) == paired(none, none) == mean(none) == nothing
+
+
+TRUE = np.arange(-40, -30) / 10
+
+
+@pytest.mark.parametrize(("gap", "expected"), [(0.0, 1.0), (0.35, 0.6), (0.55, 0.4), (2.0, 0.0)])
+def test_overlap(gap: float, expected: float) -> None:
+    assert overlap(TRUE, TRUE - gap) == pytest.approx(expected)
+
+
+def test_distance_is_in_standard_deviations() -> None:
+    distance = standardised_difference(TRUE, TRUE - 2)
+    assert distance == pytest.approx(2 / np.std(TRUE, ddof=1))
+
+
+def test_one_random_sequence_as_likely_as_a_true_one_is_an_overlap() -> None:
+    other = TRUE - 2
+    assert Comparison(64, "unigram", TRUE, other).distributions().disjoint
+    other[5] = TRUE.min()
+    assert not Comparison(64, "unigram", TRUE, other).distributions().disjoint
+
+
+def test_disjoint_from_the_length_after_the_last_overlap() -> None:
+    def lengths(*disjoint: bool) -> list[Distributions]:
+        gaps = [2.0 if each else 0.0 for each in disjoint]
+        return [
+            Comparison(2 << k, "unigram", TRUE, TRUE - gap).distributions()
+            for k, gap in enumerate(gaps)
+        ]
+
+    assert disjoint_from(lengths(True, True)) == 2
+    assert disjoint_from(lengths(True, False, True, True)) == 8
+    assert disjoint_from(lengths(True, False)) is None
 
 
 # Sequences

@@ -16,6 +16,7 @@ from arithmetext.evaluation.square_free import (
     RUNS,
     STRETCH,
     Pool,
+    Runs,
     Stretches,
     fitting,
     impossible,
@@ -122,6 +123,20 @@ def test_runs_are_scored(tokenizer: Tokenizer) -> None:
     json.dumps(to_json(summary))
     assert [each.run for each in summary.runs] == list(RUNS)
     assert summary.runs[1].mean.value == pytest.approx(found.runs[3].mean())
+
+
+@pytest.mark.parametrize(
+    ("values", "within"),
+    [((-3.0, -3.1), 1.0), ((-3.3, -3.3), 0.0), ((-2.7, -2.7), 0.0), ((-3.0, -3.3), 0.5)],
+)
+def test_within_is_the_share_in_the_middle_of_the_true_prompts(
+    values: tuple[float, float], within: float
+) -> None:
+    scored = Runs(np.linspace(-3.2, -2.8, 81), {2: np.array(values * 5)})
+    true, [prompts] = scored.distributions()
+    assert true.middle == pytest.approx((-3.19, -2.81))
+    assert (prompts.run, prompts.within, prompts.values) == (2, within, list(values * 5))
+    assert (prompts.run, prompts.mean, prompts.auc) == scored.summary().runs[0]
 
 
 def test_runs_without_anything_to_score_raise() -> None:

@@ -1,10 +1,8 @@
-import numpy as np
 import pytest
 
-from arithmetext.evaluation.estimates import UNKNOWN, Estimate
-from arithmetext.evaluation.square_free import KINDS, RunsSummary, RunSummary, StretchesSummary
+from arithmetext.evaluation.estimates import UNKNOWN
+from arithmetext.evaluation.square_free import KINDS, StretchesSummary
 from arithmetext.paper.studies import square_free_runs as study
-from arithmetext.paper.studies.square_free_runs import summarise
 
 from .cases import Case, check, committed, draw, edited
 
@@ -51,19 +49,3 @@ def test_a_control_without_places_is_drawn_and_not_quoted() -> None:
     result = edited(RESULT, {f"models.{name}.impossible": NO_PLACE for name in RESULT.models})
     draw("square_free_runs", result)
     assert not any("impossible words" in verdict.why for verdict in study.verdicts(result))
-
-
-@pytest.mark.parametrize(
-    ("values", "within"),
-    [((-3.0, -3.1), 1.0), ((-3.3, -3.3), 0.0), ((-2.7, -2.7), 0.0), ((-3.0, -3.3), 0.5)],
-)
-def test_within_is_the_share_in_the_middle_of_the_true_prompts(
-    values: tuple[float, float], within: float
-) -> None:
-    estimate = Estimate(-3.0, -3.1, -2.9)
-    summary = RunsSummary(estimate, [RunSummary(2, estimate, estimate)])
-    true = np.linspace(-3.2, -2.8, 81)
-    found = summarise(summary, true, {2: np.array(values * 5)}, NO_PLACE)
-    assert found.true.middle == pytest.approx((-3.19, -2.81))
-    [runs] = found.runs
-    assert (runs.run, runs.within, runs.values) == (2, within, list(values * 5))

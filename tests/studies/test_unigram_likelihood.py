@@ -1,10 +1,8 @@
-import numpy as np
 import pytest
 
 from arithmetext.evaluation.codec import to_json
 from arithmetext.evaluation.estimates import Estimate
 from arithmetext.paper.studies import unigram_likelihood as study
-from arithmetext.paper.studies.unigram_likelihood import compare
 
 from .cases import Case, check, committed, edited
 
@@ -45,28 +43,3 @@ def test_word_order_says_whether_the_direction_is_told(middle: float, words: str
     backwards = Estimate(middle, middle - 0.01, middle + 0.01)
     *_, order = study.verdicts(edited(RESULT, {area("backwards"): backwards}))
     assert f"The likelihood {words} the direction" in order.why
-
-
-TRUE = np.arange(-40, -30) / 10
-
-
-@pytest.mark.parametrize(("gap", "overlap"), [(0.0, 1.0), (0.35, 0.6), (0.55, 0.4), (2.0, 0.0)])
-def test_overlap(gap: float, overlap: float) -> None:
-    assert compare(2, TRUE, TRUE - gap).overlap == pytest.approx(overlap)
-
-
-def test_distance_is_in_standard_deviations() -> None:
-    assert compare(2, TRUE, TRUE - 2).distance == pytest.approx(2 / np.std(TRUE, ddof=1))
-
-
-def test_one_random_sequence_as_likely_as_a_true_one_is_an_overlap() -> None:
-    unigram = TRUE - 2
-    assert compare(64, TRUE, unigram).disjoint
-    unigram[5] = TRUE.min()
-    assert not compare(64, TRUE, unigram).disjoint
-
-
-def test_disjoint_from_the_length_after_the_last_overlap() -> None:
-    assert RESULT.disjoint_from == 16
-    assert edited(RESULT, {"values.7.disjoint": False}).disjoint_from == 512
-    assert edited(RESULT, {"values.-1.disjoint": False}).disjoint_from is None

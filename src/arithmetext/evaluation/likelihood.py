@@ -53,6 +53,18 @@ class Separation(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Distributions:
+    """Log-likelihoods per token of the text and of a control, and how far they overlap."""
+
+    length: int
+    true: list[float]
+    other: list[float]
+    overlap: float  # see `overlap`
+    distance: float  # see `standardised_difference`
+    disjoint: bool  # every sequence of the text is likelier than all of the control
+
+
+@dataclass(frozen=True)
 class Comparison:
     """Log-likelihoods per token of sequences of the text and of a control, [sequences] each."""
 
@@ -65,6 +77,17 @@ class Comparison:
         true, other = self.true, self.other
         means = mean(true), mean(other)
         return Separation(self.length, self.control, *means, auc(true, other), paired(true, other))
+
+    def distributions(self) -> Distributions:
+        true, other = self.true.round(4), self.other.round(4)
+        return Distributions(
+            self.length,
+            true.tolist(),
+            other.tolist(),
+            overlap(true, other),
+            standardised_difference(true, other),
+            disjoint=bool(other.max() < true.min()),
+        )
 
 
 def separation(
@@ -227,3 +250,25 @@ def _lower_end(area: float, m: int, n: int) -> float:
 def paired(true: Values, other: Values) -> Estimate:
     """The share of pairs in which the true sequence is likelier; ties count one half."""
     return share((true > other) + 0.5 * (true == other))
+
+
+def overlap(true: Values, other: Values) -> float:
+    """1 minus the largest difference of the two distribution functions (Kolmogorov–Smirnov)."""
+    points = np.sort(np.concatenate([true, other]))
+    below, below_other = (
+        np.searchsorted(np.sort(values), points, side="right") / len(values)
+        for values in (true, other)
+    )
+    return float(1 - np.abs(below - below_other).max())
+
+
+def standardised_difference(true: Values, other: Values) -> float:
+    """The difference of the means in standard deviations (Cohen's d for samples of equal size)."""
+    deviation = np.sqrt((np.var(true, ddof=1) + np.var(other, ddof=1)) / 2)
+    return float((np.mean(true) - np.mean(other)) / deviation)
+
+
+def disjoint_from(found: Sequence[Distributions]) -> int | None:
+    """The length from which on nothing overlaps; lengths are in increasing order."""
+    last_overlap = max((each.length for each in found if not each.disjoint), default=0)
+    return next((each.length for each in found if each.length > last_overlap), None)

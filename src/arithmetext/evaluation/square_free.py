@@ -93,6 +93,26 @@ class RunsSummary(NamedTuple):
 
 
 @dataclass(frozen=True)
+class TruePrompts:
+    """Log-likelihoods per token of true prompts."""
+
+    mean: Estimate
+    middle: tuple[float, float]  # between these are the middle 95 %
+    values: list[float]
+
+
+@dataclass(frozen=True)
+class RunPrompts:
+    """Log-likelihoods per token of prompts with runs of one length."""
+
+    run: int
+    mean: Estimate
+    auc: Estimate  # are true prompts likelier?
+    within: float  # share inside the middle 95 % of the true prompts
+    values: list[float]
+
+
+@dataclass(frozen=True)
 class Runs:
     """Log-likelihoods per token of true prompts, and of prompts with runs, [prompts] each."""
 
@@ -105,6 +125,17 @@ class Runs:
             mean(self.true),
             [RunSummary(run, mean(values), auc(self.true, values)) for run, values in runs],
         )
+
+    def distributions(self) -> tuple[TruePrompts, list[RunPrompts]]:
+        """All values, rounded, and how many of the runs lie where most true prompts lie."""
+        summary, true = self.summary(), self.true.round(4)
+        low, high = np.quantile(true, [0.025, 0.975]).tolist()
+        prompts = []
+        for each in summary.runs:
+            values = self.runs[each.run].round(4)
+            within = float(np.mean((low <= values) & (values <= high)))
+            prompts.append(RunPrompts(*each, within, values.tolist()))
+        return TruePrompts(summary.true, (low, high), true.tolist()), prompts
 
 
 def runs(

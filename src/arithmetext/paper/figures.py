@@ -1,6 +1,6 @@
 """How figures look: the same colours, markers and kinds of plot in every study."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any
 
@@ -39,17 +39,35 @@ def plot_estimates(axes: Axes, x: ArrayLike, estimates: Sequence[Estimate], **st
     )
 
 
-def ridge(
-    axes: Axes, values: ArrayLike, bins: ArrayLike, base: int, *, label: str | None, **style: Any
+def ridges(
+    axes: Axes,
+    values: Mapping[str, Sequence[ArrayLike]],
+    rows: Sequence[str],
+    *,
+    bins: int,
+    styles: Sequence[Mapping[str, Any]],
 ) -> None:
-    """A histogram of height below 1 that stands on the horizontal line y = `base`."""
-    edges = np.asarray(bins)
-    counts, _ = np.histogram(values, edges)
-    first, last = counts.nonzero()[0][[0, -1]]  # the empty bins outside are not drawn
-    heights = base + 0.85 * counts[first : last + 1] / counts.max()
-    shown = edges[first : last + 2]
-    axes.stairs(heights, shown, baseline=base, fill=True, color=style["color"], alpha=0.3)
-    axes.stairs(heights, shown, baseline=base, label=label, **style)
+    """Rows of histograms, all with the same height and bins, from the bottom to the top.
+
+    `values` has one sample per row for each entry of the legend.
+    """
+    together = np.concatenate([sample for samples in values.values() for sample in samples])
+    edges = np.linspace(together.min(), together.max(), bins + 1)
+    for (label, samples), style in zip(values.items(), styles, strict=True):
+        line = {"color": style["color"], "ls": style["ls"]}
+        for k, sample in enumerate(samples):
+            counts, _ = np.histogram(sample, edges)
+            first, last = counts.nonzero()[0][[0, -1]]  # the empty bins outside are not drawn
+            heights = k + 0.85 * counts[first : last + 1] / counts.max()
+            shown = edges[first : last + 2]
+            axes.stairs(heights, shown, baseline=k, fill=True, color=line["color"], alpha=0.3)
+            axes.stairs(heights, shown, baseline=k, label=None if k else label, **line)
+    for k in range(len(rows)):
+        axes.axhline(k, color="0.6", lw=0.6, zorder=0)
+    axes.set_yticks(range(len(rows)), rows, va="bottom")
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(0, len(rows))
+    axes.grid(axis="x", alpha=0.3)
 
 
 def swarm(values: ArrayLike, *, bin_width: float, most: float) -> np.ndarray:
@@ -156,13 +174,3 @@ def _attention_arcs(axes: Axes, middles: Sequence[float], attention: Sequence[fl
     axes.scatter(others, [-2.1] * len(others), 30, COLOURS[0], marker="^")
     for middle, weight in zip(middles, attention, strict=True):
         axes.text(middle, -0.45, f"{100 * weight:.0f} %", ha="center", va="top", size=9, zorder=4)
-
-
-def ridge_axes(axes: Axes, names: Sequence[str]) -> None:
-    """Name the rows of ridges, from the bottom to the top."""
-    for k in range(len(names)):
-        axes.axhline(k, color="0.6", lw=0.6, zorder=0)
-    axes.set_yticks(range(len(names)), names, va="bottom")
-    axes.tick_params(axis="y", length=0)
-    axes.set_ylim(0, len(names))
-    axes.grid(axis="x", alpha=0.3)

@@ -1,18 +1,14 @@
 """Prompts with runs of square-free words, and a control that the paper does not have."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ...evaluation.estimates import Estimate, above
-from ...evaluation.likelihood import Values
-from ...evaluation.square_free import RunsSummary, StretchesSummary, impossible, runs
+from ...evaluation.estimates import above
+from ...evaluation.square_free import RunPrompts, StretchesSummary, TruePrompts, impossible, runs
 from ...text.splits import unseen
-from ..figures import COLOURS, LINES, MARKERS, legend_above, plot_estimates, ridge, ridge_axes
+from ..figures import LINES, legend_above, plot_estimates, ridges, styles
 from ..runs import TESTS_FAR, TrainedModel, hmm, ntp
 from ..study import Table, Verdict
 from ..wording import format_estimate, format_integer, format_percent
@@ -24,10 +20,7 @@ COST = {"laptop": 10, "gpu": 20}
 LONGEST_RUN = 3  # one of any four consecutive integers is divisible by 4
 
 # The styles of the GPT-2 and of the HMM, whose line is dash-dotted as in the paper.
-_STYLES = (
-    {"color": COLOURS[0], "ls": LINES[0], "marker": MARKERS[0]},
-    {"color": COLOURS[1], "ls": LINES[2], "marker": MARKERS[1]},
-)
+_STYLES = (styles()[0], styles()[1] | {"ls": LINES[2]})
 _KINDS = {
     "true": "as in\nthe text",
     "here": "allowed\nhere",
@@ -46,40 +39,12 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class TruePrompts:
-    """Log-likelihoods per token."""
-
-    mean: Estimate
-    middle: tuple[float, float]  # between these are the middle 95 %
-    values: list[float]
-
-
-@dataclass(frozen=True)
-class RunPrompts:
-    """Log-likelihoods per token of prompts with runs of one length."""
-
-    run: int
-    mean: Estimate
-    auc: Estimate  # are true prompts likelier?
-    within: float  # share inside the middle 95 % of the true prompts
-    values: list[float]
-
-
-@dataclass(frozen=True)
 class Likelihoods:
     """What one model finds likely."""
 
     true: TruePrompts
     runs: list[RunPrompts]  # the shortest first
     impossible: StretchesSummary
-
-    @property
-    def possible_runs(self) -> list[RunPrompts]:
-        return [each for each in self.runs if each.run <= LONGEST_RUN]
-
-    @property
-    def impossible_runs(self) -> list[RunPrompts]:
-        return [each for each in self.runs if each.run > LONGEST_RUN]
 
 
 @dataclass(frozen=True)
@@ -104,37 +69,18 @@ def run(settings: Settings) -> Result:
 
 def _measure(model: TrainedModel, settings: Settings) -> Likelihoods:
     subject = model.load()
-    window = unseen(settings.at, subject.trained)
-    about = (subject.model, subject.tokenizer, window, subject.trained)
+    about = subject.model, subject.tokenizer, unseen(settings.at, subject.trained), subject.trained
     number, length, seed = settings.sequences, settings.tokens, settings.seed
     scored = runs(*about, number=number, length=length, seed=seed)
-    values = {run: values.round(4) for run, values in scored.runs.items()}
     stretches = impossible(*about, number=number, length=length, seed=seed)
-    return summarise(scored.summary(), scored.true.round(4), values, stretches.summary())
-
-
-def summarise(
-    summary: RunsSummary, true: Values, values: dict[int, Values], stretches: StretchesSummary
-) -> Likelihoods:
-    low, high = (float(end) for end in np.quantile(true, [0.025, 0.975]))
-    prompts = [
-        RunPrompts(
-            each.run,
-            each.mean,
-            each.auc,
-            float(np.mean((low <= values[each.run]) & (values[each.run] <= high))),
-            values[each.run].tolist(),
-        )
-        for each in summary.runs
-    ]
-    return Likelihoods(TruePrompts(summary.true, (low, high), true.tolist()), prompts, stretches)
+    return Likelihoods(*scored.distributions(), stretches.summary())
 
 
 def plot(result: Result) -> Figure:
     figure = Figure(figsize=(9.6, 4.8), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     _plot_histograms(left, result.models)
-    for (name, found), style in zip(result.models.items(), _STYLES, strict=False):
+    for (name, found), style in zip(result.models.items(), _STYLES, strict=True):
         nats = [found.impossible.nats[kind] for kind in _KINDS]
         plot_estimates(right, range(len(_KINDS)), nats, label=name, **style)
     right.set_xticks(range(len(_KINDS)), list(_KINDS.values()), fontsize=9)
@@ -148,20 +94,15 @@ def plot(result: Result) -> Figure:
 
 
 def _plot_histograms(axes: Axes, models: dict[str, Likelihoods]) -> None:
-    rows = {
+    for found, style in zip(models.values(), _STYLES, strict=True):
+        axes.axvspan(*found.true.middle, color=style["color"], alpha=0.12, lw=0)
+    values = {
         name: [found.true.values, *(each.values for each in found.runs)]
         for name, found in models.items()
     }
-    together = np.concatenate([values for row in rows.values() for values in row])
-    bins = np.linspace(together.min(), together.max(), 91)
-    for (name, found), style in zip(models.items(), _STYLES, strict=False):
-        colour, line = style["color"], style["ls"]
-        axes.axvspan(*found.true.middle, color=colour, alpha=0.12, lw=0)
-        for k, values in enumerate(rows[name]):
-            label = name if k == 0 else None
-            ridge(axes, values, bins, k, label=label, color=colour, ls=line)
-    lengths = [each.run for each in next(iter(models.values())).runs]
-    ridge_axes(axes, ["true text", *(f"runs of {run}" for run in lengths)])
+    lengths = [each.run for each in models["GPT-2"].runs]
+    names = ["true text", *(f"runs of {run}" for run in lengths)]
+    ridges(axes, values, names, bins=90, styles=_STYLES)
     border = lengths.index(LONGEST_RUN) + 2
     axes.axhline(border, color="black", lw=1.2)
     beside = axes.get_yaxis_transform()
@@ -171,7 +112,7 @@ def _plot_histograms(axes: Axes, models: dict[str, Likelihoods]) -> None:
 
 
 def caption(result: Result) -> str:
-    control = next(iter(result.models.values())).impossible
+    control = result.models["GPT-2"].impossible
     return (
         f"Left: log-likelihoods of {result.sequences} true prompts of {result.tokens} tokens near"
         f" {format_integer(result.at)} (seed {result.seed}), and of as many prompts for each"
@@ -189,17 +130,11 @@ def caption(result: Result) -> str:
 
 
 def table(result: Result) -> Table:
-    header = [
-        "model",
-        "what",
-        "mean",
-        "unit",
-        "area under the ROC curve",
-        "within the middle 95 % of true prompts",
-    ]
-    rows: list[Sequence[Any]] = []
+    header = ["model", "what", "mean", "unit", "area under the ROC curve"]
+    header += ["within the middle 95 % of true prompts"]
+    unit = "log-likelihood, nats a token"
+    rows: list[list[str | float]] = []
     for name, found in result.models.items():
-        unit = "log-likelihood, nats a token"
         rows.append([name, "true prompts", format_estimate(found.true.mean), unit, "", ""])
         for each in found.runs:
             area = f"{format_estimate(each.auc)} (true is likelier)"
@@ -215,7 +150,10 @@ def table(result: Result) -> Table:
 
 def verdicts(result: Result) -> list[Verdict]:
     gpt, markov = result.models["GPT-2"], result.models["HMM"]
-    possible, never = gpt.possible_runs, gpt.impossible_runs
+    possible = [each for each in gpt.runs if each.run <= LONGEST_RUN]
+    never, markov_never = (
+        [each for each in model.runs if each.run > LONGEST_RUN] for model in (gpt, markov)
+    )
     least = min((each.auc for each in never), key=lambda area: area.value or 0)
     highest = max(each.mean.high or 0 for each in never)  # no log-likelihood is above 0
     return [
@@ -254,9 +192,9 @@ def verdicts(result: Result) -> list[Verdict]:
             claim="The HMM places prompts with more than three in a row inside the bulk of the true"
             " ones.",
             paper="it does",
-            ours=_within(markov.impossible_runs),
+            ours=_within(markov_never),
             criterion="more than half of them lie there, for all lengths",
-            agrees=all(each.within > 0.5 for each in markov.impossible_runs),
+            agrees=all(each.within > 0.5 for each in markov_never),
             why="Runs change the word frequencies. In long prompts even a model that knows only"
             " frequencies sees this. This HMM learned to predict from one token and reads the whole"
             " prompt here.",

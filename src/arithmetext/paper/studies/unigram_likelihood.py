@@ -3,24 +3,20 @@
 from dataclasses import dataclass
 from itertools import pairwise
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ...evaluation.estimates import Estimate, above, meets
 from ...evaluation.evaluate import doubling
-from ...evaluation.likelihood import Separation, Values, separation
-from ...text.splits import unseen
-from ..figures import (
-    COLOURS,
-    LINES,
-    legend_above,
-    plot_estimates,
-    ridge,
-    ridge_axes,
-    styles,
-    token_axis,
+from ...evaluation.likelihood import (
+    CONTROLS,
+    Distributions,
+    Separation,
+    disjoint_from,
+    separation,
 )
+from ...text.splits import unseen
+from ..figures import legend_above, plot_estimates, ridges, styles, token_axis
 from ..runs import TEST_NEAR, TrainedModel, Training, ntp
 from ..study import Table, Verdict
 from ..wording import format_estimate, format_integer
@@ -42,40 +38,17 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Likelihoods:
-    """Log-likelihoods per token of true sequences and of random tokens, of one length."""
-
-    length: int
-    true: list[float]
-    unigram: list[float]
-    overlap: float  # 1 minus the largest difference of the distribution functions
-    distance: float  # difference of the means, in standard deviations
-    disjoint: bool  # every true sequence is likelier than all random ones
-
-
-@dataclass(frozen=True)
 class Result:
     at: int
     sequences: int
     seed: int
     training: Training
     separations: list[Separation]  # for every length, one for each control
-    values: list[Likelihoods]  # by length
-
-    @property
-    def controls(self) -> list[str]:
-        return list(dict.fromkeys(each.control for each in self.separations))
+    values: list[Distributions]  # with random tokens, by length
 
     def areas(self, control: str) -> list[Estimate]:
         """Areas under the ROC curve, by length."""
         return [each.auc for each in self.separations if each.control == control]
-
-    @property
-    def disjoint_from(self) -> int | None:
-        """The length from which on the histograms are disjoint."""
-        overlapping = [row.length for row in self.values if not row.disjoint]
-        longer = [row.length for row in self.values if row.length > max(overlapping, default=0)]
-        return longer[0] if longer else None
 
 
 def settings(scale: str) -> Settings:
@@ -85,69 +58,37 @@ def settings(scale: str) -> Settings:
 
 def run(settings: Settings) -> Result:
     subject = settings.model.load()
-    compared = separation(
-        subject.model,
-        subject.tokenizer,
-        unseen(settings.at, subject.trained),
-        subject.trained,
-        number=settings.sequences,
-        lengths=doubling(2, settings.longest),
-        seed=settings.seed,
-    )
+    about = subject.model, subject.tokenizer, unseen(settings.at, subject.trained), subject.trained
+    number, seed = settings.sequences, settings.seed
+    compared = separation(*about, number=number, lengths=doubling(2, settings.longest), seed=seed)
     return Result(
-        at=settings.at,
-        sequences=settings.sequences,
-        seed=settings.seed,
-        training=settings.model.training(),
-        separations=[each.summary() for each in compared],
-        values=[
-            compare(each.length, each.true.round(4), each.other.round(4))
-            for each in compared
-            if each.control == "unigram"
-        ],
-    )
-
-
-def compare(length: int, true: Values, unigram: Values) -> Likelihoods:
-    points = np.sort([*true, *unigram])
-    below = [np.searchsorted(np.sort(kind), points, side="right") for kind in (true, unigram)]
-    deviation = np.sqrt((np.var(true, ddof=1) + np.var(unigram, ddof=1)) / 2)
-    return Likelihoods(
-        length,
-        true.tolist(),
-        unigram.tolist(),
-        overlap=float(1 - np.abs(below[0] / len(true) - below[1] / len(unigram)).max()),
-        distance=float((np.mean(true) - np.mean(unigram)) / deviation),
-        disjoint=bool(unigram.max() < true.min()),
+        settings.at,
+        number,
+        seed,
+        settings.model.training(),
+        [each.summary() for each in compared],
+        [each.distributions() for each in compared if each.control == "unigram"],
     )
 
 
 def plot(result: Result) -> Figure:
     figure = Figure(figsize=(9.6, 4.8), layout="constrained")
     left, right = figure.subplots(1, 2)
-    _plot_histograms(left, result.values)
+    rows = result.values
+    values = {"random tokens": [r.other for r in rows], "true text": [r.true for r in rows]}
+    ridges(left, values, [str(r.length) for r in rows], bins=60, styles=styles()[1::-1])
+    left.set_ylabel("tokens of a sequence")
+    left.set_xlabel("log-likelihood in nats per token")
+    legend_above(left, 2)
     _plot_areas(right, result)
     return figure
-
-
-def _plot_histograms(axes: Axes, rows: list[Likelihoods]) -> None:
-    together = np.concatenate([row.true + row.unigram for row in rows])
-    bins = np.linspace(together.min(), together.max(), 61)
-    for k, row in enumerate(rows):
-        random_label, true_label = ("random tokens", "true text") if k == 0 else (None, None)
-        ridge(axes, row.unigram, bins, k, label=random_label, color=COLOURS[1], ls=LINES[1])
-        ridge(axes, row.true, bins, k, label=true_label, color=COLOURS[0], ls=LINES[0])
-    ridge_axes(axes, [str(row.length) for row in rows])
-    axes.set_ylabel("tokens of a sequence")
-    axes.set_xlabel("log-likelihood in nats per token")
-    legend_above(axes, 2)
 
 
 def _plot_areas(axes: Axes, result: Result) -> None:
     lengths = [row.length for row in result.values]
     names = {"unigram": "random tokens", "deleted": "word deleted"}
     fifth = {"color": "0.45", "ls": (0, (5, 1, 1, 1, 1, 1)), "marker": "x"}
-    for k, (control, style) in enumerate(zip(result.controls, [*styles(), fifth], strict=True)):
+    for k, (control, style) in enumerate(zip(CONTROLS, [*styles(), fifth], strict=True)):
         # Next to each other, since several areas are 1 from some length on.
         x = [length * 2 ** (0.12 * (k - 2)) for length in lengths]
         label = names.get(control, control)
@@ -182,14 +123,8 @@ def caption(result: Result) -> str:
 
 
 def table(result: Result) -> Table:
-    header = [
-        "tokens",
-        "control",
-        "true, nats per token",
-        "control, nats per token",
-        "area under the ROC curve",
-        "pairs with the true one likelier",
-    ]
+    header = ["tokens", "control", "true, nats per token", "control, nats per token"]
+    header += ["area under the ROC curve", "pairs with the true one likelier"]
     rows = [
         [row.length, row.control]
         + [format_estimate(each) for each in (row.true, row.other, row.auc, row.paired)]
@@ -202,7 +137,7 @@ def verdicts(result: Result) -> list[Verdict]:
     first, last = result.values[0], result.values[-1]
     grows = [b.distance > a.distance for a, b in pairwise(result.values)]
     longer = [row for row in result.values if row.length > PAPER_DISJOINT]
-    since = result.disjoint_from
+    since = disjoint_from(result.values)
     shuffled, eights = (result.areas(name)[-1] for name in ("shuffled", "shuffled in eights"))
     backwards = result.areas("backwards")[-1]
     tells = "does not tell" if meets(backwards, 0.5, 0.5) else "tells"
