@@ -1,9 +1,8 @@
 """Which integers are for training, validation and test (the paper's data figure)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -26,8 +25,8 @@ _STYLES = {
 
 @dataclass(frozen=True)
 class Settings:
-    n: int
-    powers: tuple[int, ...]
+    n: int  # the text is that of 2..n
+    powers: tuple[int, ...]  # of ten, where the test windows far beyond begin
 
 
 @dataclass(frozen=True)
@@ -42,18 +41,12 @@ class Range:
 @dataclass(frozen=True)
 class Result:
     n: int
-    powers: tuple[int, ...]
     ranges: list[Range]
-    between: list[int]  # integers between a range and the next one; negative if they overlap
-    overlaps: int
+    overlaps: int  # ranges that overlap the next one
     chunks: list[int]  # words in the ranges of each chunk
     covered: int  # words in the ranges of all chunks
     training_shares: tuple[float, float]  # the smallest and the largest share of a chunk
     totals: dict[str, int]  # words for each use
-
-    @property
-    def text(self) -> list[Range]:
-        return [each for each in self.ranges if each.chunk is not None]
 
     @property
     def far(self) -> list[Range]:
@@ -73,15 +66,12 @@ def run(settings: Settings) -> Result:
         *(("test", None, far_window(power)) for power in settings.powers),
     ]
     return summarise(
-        settings.n,
-        settings.powers,
-        [Range(use, chunk, lo, hi - 1, hi - lo) for use, chunk, (lo, hi) in ranges],
+        settings.n, [Range(use, k, lo, hi - 1, hi - lo) for use, k, (lo, hi) in ranges]
     )
 
 
-def summarise(n: int, powers: tuple[int, ...], ranges: Sequence[Range]) -> Result:
+def summarise(n: int, ranges: list[Range]) -> Result:
     ordered = sorted(ranges, key=lambda each: each.first)
-    between = [after.first - before.last - 1 for before, after in pairwise(ordered)]
     chunks = [sum(each.words for each in ranges if each.chunk == k + 1) for k in range(CHUNKS)]
     shares = [
         each.words / chunks[each.chunk - 1]
@@ -89,11 +79,9 @@ def summarise(n: int, powers: tuple[int, ...], ranges: Sequence[Range]) -> Resul
         if each.chunk is not None and each.use == "training"
     ]
     return Result(
-        n=n,
-        powers=powers,
-        ranges=ordered,
-        between=between,
-        overlaps=sum(distance < 0 for distance in between),
+        n,
+        ordered,
+        overlaps=sum(after.first <= before.last for before, after in pairwise(ordered)),
         chunks=chunks,
         covered=sum(chunks),
         training_shares=(min(shares), max(shares)),
@@ -103,28 +91,26 @@ def summarise(n: int, powers: tuple[int, ...], ranges: Sequence[Range]) -> Resul
 
 def plot(result: Result) -> Figure:
     figure = Figure(figsize=(7.2, 3.3), layout="constrained")
-    above, below = figure.subplots(2, height_ratios=(1, 1))
-    n, far, chunk = result.n, result.far, result.n / CHUNKS
+    above, below = figure.subplots(2)
+    n, far, chunk = result.n, result.far, result.n // CHUNKS
     for use, (colour, hatch) in _STYLES.items():
-        spans = [(each.first, each.words) for each in result.text if each.use == use]
-        above.broken_barh(
-            spans, (0, 1), facecolor=colour, hatch=hatch, edgecolor="0.25", lw=0.6, label=use
-        )
+        spans = [(r.first, r.words) for r in result.ranges if r.use == use and r not in far]
+        style = {"facecolor": colour, "hatch": hatch, "edgecolor": "0.25", "lw": 0.6}
+        above.broken_barh(spans, (0, 1), label=use, **style)
     for k in range(CHUNKS):
         above.text((k + 0.375) * chunk, 0.5, str(k + 1), ha="center", va="center", fontsize=9)
         above.axvline(k * chunk, color="black", lw=1.6)
     above.set_xlim(0, n)
-    above.set_xticks([k * chunk for k in range(0, CHUNKS + 1, 2)])
-    above.set_xticklabels(["2", *(format_integer(int(k * chunk)) for k in range(2, CHUNKS + 1, 2))])
+    ticks = range(0, n + 1, 2 * chunk)
+    above.set_xticks(ticks, [format_integer(max(2, tick)) for tick in ticks])
     above.set_title(f"{CHUNKS} chunks of the text of 2..{format_integer(n)}, to scale", fontsize=10)
     below.broken_barh([(2, n - 1)], (0, 1), facecolor="0.9", edgecolor="0.25")
     below.text(n**0.5, 0.5, "the ten chunks", ha="center", va="center", fontsize=9)
-    starts = [each.first for each in far]
-    below.plot(starts, [0.4] * len(starts), "D", color=_STYLES["test"][0], mec="black", ms=8)
-    for start in starts:
-        below.text(start, 0.68, format_integer(start), ha="center", fontsize=9)
+    for each in far:
+        below.plot(each.first, 0.4, "D", color=_STYLES["test"][0], mec="black", ms=8)
+        below.text(each.first, 0.68, format_integer(each.first), ha="center", fontsize=9)
     below.set_xscale("log")
-    below.set_xlim(2, 10 ** (max(result.powers) + 1))
+    below.set_xlim(2, 10 * far[-1].first)
     below.set_title(
         f"and {len(far)} windows of {far[0].words:,} integers for test, far beyond", fontsize=10
     )
@@ -138,20 +124,19 @@ def plot(result: Result) -> Figure:
 
 def caption(result: Result) -> str:
     totals = ", ".join(f"{total:,} words for {use}" for use, total in result.totals.items())
-    windows = ", ".join(format_integer(each.first) for each in result.far)
     return (
         f"Top: the text of 2..{format_integer(result.n)} in {CHUNKS} chunks, to scale. Three"
         " quarters of each chunk are for training. The last quarter is for validation, except in"
         " the last chunk, where it is for test. Bottom, on a logarithmic axis: the test windows"
-        f" that begin at {windows}; drawn to scale they would be invisible. In all there are"
-        f" {totals}; these counts are exact. There are {result.overlaps or 'no'} overlaps between"
-        f" the {len(result.ranges)} ranges, and those of the text hold {result.covered:,} of its"
-        f" {result.n - 1:,} words."
+        f" that begin at {_starts(result.far)}; drawn to scale they would be invisible. In all"
+        f" there are {totals}; these counts are exact. There are {result.overlaps or 'no'} overlaps"
+        f" between the {len(result.ranges)} ranges, and those of the text hold"
+        f" {result.covered:,} of its {result.n - 1:,} words."
     )
 
 
 def table(result: Result) -> Table:
-    rows: list[Sequence[Any]] = [
+    rows: list[list[int | str]] = [
         [each.chunk or "far beyond", each.use, each.first, each.last, each.words]
         for each in result.ranges
     ]
@@ -162,8 +147,7 @@ def table(result: Result) -> Table:
 def verdicts(result: Result) -> list[Verdict]:
     n, chunk = result.n, result.n // CHUNKS
     smallest, largest = result.training_shares
-    test = next(each for each in result.text if each.use == "test")
-    windows = {each.words for each in result.far}
+    test = next(each for each in result.ranges if each.use == "test")
     found = [
         Verdict(
             key="chunks",
@@ -200,10 +184,10 @@ def verdicts(result: Result) -> list[Verdict]:
             key="far-windows",
             claim="Three windows of 1e6 words far beyond the text are for test as well.",
             paper="1e6 each, in [10^k, 10^k + 10^6], k = 13, 14, 15",
-            ours=f"{_either(windows)} each, from"
-            f" {', '.join(format_integer(each.first) for each in result.far)}",
+            ours=f"{_either(each.words for each in result.far)} each, from {_starts(result.far)}",
             criterion="these are the paper's closed intervals",
-            agrees=windows == {10**6 + 1} and result.powers == (13, 14, 15),
+            agrees=[(each.first, each.words) for each in result.far]
+            == [(10**power, 10**6 + 1) for power in (13, 14, 15)],
             why="The paper's closed interval holds one integer more than the 10^6 that it states;"
             " we take the interval.",
         ),
@@ -222,3 +206,7 @@ def verdicts(result: Result) -> list[Verdict]:
 
 def _either(numbers: Iterable[int]) -> str:
     return " or ".join(sorted({f"{number:,}" for number in numbers}))
+
+
+def _starts(windows: Iterable[Range]) -> str:
+    return ", ".join(format_integer(each.first) for each in windows)
