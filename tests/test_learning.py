@@ -3,10 +3,11 @@
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arithmetext.evaluation.learning import loss_curve
+from arithmetext.evaluation.learning import NO_PLATEAU, LossCurve, loss_curve, plateau_length
 from arithmetext.training.run_cache import thinned
 
 
@@ -76,6 +77,66 @@ def test_a_straight_line_has_one_speed() -> None:
     found = loss_curve([(step, 5 - 0.3 * math.log(step)) for step in range(1, 200)])
     assert np.allclose(found.speeds, 0.3)
     assert np.allclose(found.losses, 5 - 0.3 * np.log(found.steps))
+
+
+def test_losses_between_the_steps_of_a_curve() -> None:
+    found = loss_curve([(step, 5 - 0.3 * math.log(step)) for step in (1, 2, 4, 8, 16, 32)])
+    assert math.isclose(found.loss_at(4), 5 - 0.3 * math.log(4))
+    assert math.isclose(found.loss_at(11), 5 - 0.3 * math.log(11))
+    assert math.isclose(found.loss_at(100), found.losses[-1])
+
+
+def falling(*steps: int) -> LossCurve:
+    """A loss that falls by 1.2 around each of these steps."""
+    return loss_curve(curve(*((step, 1.2) for step in steps)))
+
+
+def test_a_plateau_between_two_falls() -> None:
+    found = plateau_length(falling(5, 300), falling(5, 300))
+    assert found.ended and 5 < found.ratio < 60
+
+
+def test_a_plateau_at_the_end_counts_if_another_run_gets_below_it() -> None:
+    found = plateau_length(falling(5), falling(5, 300))
+    assert not found.ended and found.ratio > 100
+    assert plateau_length(falling(5), falling(5)) == NO_PLATEAU
+
+
+def test_without_another_run_a_plateau_at_the_end_counts_if_it_is_the_only_one() -> None:
+    assert plateau_length(falling(5, 100)).ended
+    assert not plateau_length(falling(5)).ended
+
+
+def test_the_longer_of_two_plateaus_counts() -> None:
+    """The run pauses between its falls, and rests at its end, where another run goes on."""
+    early = falling(5, 20)
+    assert early.plateau is not None
+    lasting = plateau_length(early, falling(5, 20, 300))
+    assert not lasting.ended
+    assert lasting.ratio > early.plateau.end / early.plateau.begin
+
+
+@pytest.mark.parametrize(
+    ("masked", "trained", "causal", "longer"),
+    [
+        ((5, 100), (5, 100), (5, 50), True),
+        ((5, 100), (5, 100), (5, 100), False),
+        ((5, 100), (5, 100), (5, 150), False),
+        ((5, 100), (5, 300), (5, 150), False),
+        ((50,), (50,), (5, 50), False),
+        ((5,), (5,), (5, 50), False),
+        ((5,), (5, 300), (5, 150), True),
+        ((900,), (5, 100), (5, 100), False),
+        ((5, 300), (5, 300), (50,), False),
+        ((5, 300), (5, 300), (2000,), True),
+    ],
+)
+def test_which_task_has_the_longer_plateau(
+    masked: tuple[int, ...], trained: tuple[int, ...], causal: tuple[int, ...], longer: bool
+) -> None:
+    """Each curve falls around the given steps."""
+    ours = plateau_length(falling(*masked), falling(*trained))
+    assert (ours.ratio > plateau_length(falling(*causal)).ratio) == longer
 
 
 @given(st.lists(st.floats(-10, 10), min_size=1, max_size=3000), st.integers(1, 300))

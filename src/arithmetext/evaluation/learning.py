@@ -36,6 +36,20 @@ class LossCurve:
     plateau: Plateau | None
     final_from: float  # the step from which on the loss is nearly its final value
 
+    def loss_at(self, step: int) -> float:
+        """The smoothed loss, interpolated in ln(step)."""
+        return float(np.interp(np.log(step), np.log(self.steps), self.losses))
+
+
+class PlateauLength(NamedTuple):
+    """The longest plateau of a run: its last step over its first, 0 if there is none."""
+
+    ratio: float
+    ended: bool  # or else the run ends on the plateau
+
+
+NO_PLATEAU = PlateauLength(0, True)
+
 
 def loss_curve(training: Sequence[tuple[float, float]]) -> LossCurve:
     """Smooth a curve of (step, loss) and find its plateau.
@@ -88,3 +102,17 @@ def _plateau(steps: Floats, losses: Floats, speeds: Floats) -> Plateau | None:
 def _final_from(steps: Floats, losses: Floats) -> float:
     outside = np.flatnonzero(np.abs(losses / losses[-1] - 1) > BAND)
     return float(steps[outside.max(initial=-1) + 1])
+
+
+def plateau_length(curve: LossCurve, better: LossCurve | None = None) -> PlateauLength:
+    """How long the longest plateau lasts.
+
+    A plateau at the end of a run counts if another run, `better`, gets clearly below it. Without
+    another run it counts if there is no earlier plateau.
+    """
+    found, plateau = [NO_PLATEAU], curve.plateau
+    if plateau:
+        found.append(PlateauLength(plateau.end / plateau.begin, ended=True))
+    if better.losses[-1] <= (1 - FALL) * curve.losses[-1] if better else not plateau:
+        found.append(PlateauLength(curve.steps[-1] / curve.final_from, ended=False))
+    return max(found)

@@ -3,7 +3,7 @@
 Runs are given by the size D of their vocabulary.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import log
@@ -48,10 +48,6 @@ class TrainingRun:
     def last_step(self) -> int:
         return self.record.tokens // self.batch
 
-    def loss_at(self, step: int) -> float:
-        """The smoothed training loss, between the points of the curve."""
-        return float(np.interp(log(step), np.log(self.curve.steps), self.curve.losses))
-
 
 Runs = Mapping[int, TrainingRun]
 
@@ -63,66 +59,53 @@ def summarise(record: Record) -> TrainingRun:
     return TrainingRun(record, loss_curve(record.training), tokens_per_word)
 
 
-def draw_losses(
-    axes: Axes, runs: Runs, units: Callable[[int, TrainingRun], tuple[float, float]]
+def draw_losses_by_step(
+    axes: Axes, runs: Runs, lowest: Mapping[int, float], dotted: Runs | None = None
 ) -> None:
-    """Training as lines, validation as markers, and plateaus as pale bands along the lines.
+    """Losses over that of a uniform guess, with a legend.
 
-    `units` gives the factors of steps and losses.
+    Thin lines are the lowest losses without attention. `dotted` are other runs, of which only the
+    smoothed training loss is drawn.
     """
-    for (size, run), style in zip(runs.items(), styles(), strict=False):
-        factors = units(size, run)
-        colour, curve, plateau = style["color"], run.curve, run.curve.plateau
-        if plateau:
-            points = np.column_stack([curve.steps, curve.losses])
-            inside = (points[:, 0] >= plateau.begin) & (points[:, 0] <= plateau.end)
-            band = (points[inside] * factors).T
-            axes.plot(*band, color=colour, lw=9, alpha=0.3, solid_capstyle="butt")
-        training = (np.array(run.record.training) * factors).T
-        axes.plot(*training, color=colour, ls=style["ls"], lw=1.3)
-        rows = [(row["step"], row["validation_loss"]) for row in _some(run.record.validation)]
-        validation = (np.array(rows).reshape(-1, 2) * factors).T
-        axes.plot(*validation, style["marker"], color=colour, markerfacecolor="white", ms=5)
-    axes.set_xscale("log")
-    axes.grid(alpha=0.3)
-
-
-def share_of_uniform(size: int, run: TrainingRun) -> tuple[float, float]:
-    """Factors: steps as they are, losses divided by that of a uniform guess among D tokens."""
-    return 1.0, 1 / log(size)
-
-
-def draw_without_attention(axes: Axes, lowest: Mapping[int, float]) -> Line2D:
-    """Draw the lowest loss without attention for each D; returns an entry for the legend."""
-    for (size, loss), style in zip(lowest.items(), styles(), strict=False):
-        axes.axhline(loss / log(size), color=style["color"], lw=0.8, zorder=1)
-    return Line2D([], [], color="0.3", lw=0.8, label="lowest without attention")
-
-
-def draw_speeds(axes: Axes, runs: Runs) -> None:
-    """How fast the loss falls, with a marker where the plateau is slowest."""
-    for (size, run), style in zip(runs.items(), styles(), strict=False):
-        curve, speeds = run.curve, np.array(run.curve.speeds) / log(size)
-        axes.plot(curve.steps, speeds, color=style["color"], ls=style["ls"], lw=1.3)
-        if curve.plateau:
-            slowest = curve.plateau.slowest
-            speed = speeds[curve.steps.index(slowest)]
-            axes.plot(slowest, speed, style["marker"], color=style["color"], ms=8)
-    axes.set_xscale("log")
-    axes.grid(alpha=0.3)
-
-
-def add_legend(axes: Axes, runs: Runs, *others: Line2D) -> None:
-    """The sizes D, what a plateau looks like, and `others` with labels of their own."""
-    handles = [
+    draw_losses(axes, runs, {size: (1, 1 / log(size)) for size in runs})
+    legend = [
         Line2D([], [], markerfacecolor="white", ms=5, lw=1.3, label=f"D = {size}", **style)
         for size, style in zip(runs, styles(), strict=False)
     ]
     if any(run.curve.plateau for run in runs.values()):
-        handles.append(Line2D([], [], color="0.5", lw=9, alpha=0.4, label="plateau"))
-    axes.legend(
-        handles=[*handles, *others], fontsize=8, loc="lower left", handlelength=3, frameon=False
-    )
+        legend.append(Line2D([], [], color="0.5", lw=9, alpha=0.4, label="plateau"))
+    legend.append(Line2D([], [], color="0.3", lw=0.8, label="lowest without attention"))
+    colours = {size: style["color"] for size, style in zip(runs, styles(), strict=False)}
+    for size, run in (dotted or {}).items():
+        losses = np.array(run.curve.losses) / log(size)
+        label = f"D = {size}, {run.positions} positions"
+        legend += axes.plot(run.curve.steps, losses, ":", color=colours[size], lw=1.6, label=label)
+    for size, loss in lowest.items():
+        axes.axhline(loss / log(size), color=colours[size], lw=0.8, zorder=1)
+    axes.legend(handles=legend, fontsize=8, loc="lower left", handlelength=3, frameon=False)
+    axes.set_xlabel("training step")
+    axes.set_ylabel("loss / ln D")
+
+
+def draw_losses(axes: Axes, runs: Runs, units: Mapping[int, tuple[float, float]]) -> None:
+    """Training as lines, validation as markers, and plateaus as pale bands along the lines.
+
+    `units` are the factors of steps and losses for each D.
+    """
+    for (size, run), style in zip(runs.items(), styles(), strict=False):
+        colour, curve, plateau = style["color"], run.curve, run.curve.plateau
+        if plateau:
+            points = np.column_stack([curve.steps, curve.losses])
+            inside = (points[:, 0] >= plateau.begin) & (points[:, 0] <= plateau.end)
+            band = (points[inside] * units[size]).T
+            axes.plot(*band, color=colour, lw=9, alpha=0.3, solid_capstyle="butt")
+        training = (np.array(run.record.training) * units[size]).T
+        axes.plot(*training, color=colour, ls=style["ls"], lw=1.3)
+        rows = [(row["step"], row["validation_loss"]) for row in _some(run.record.validation)]
+        validation = (np.array(rows).reshape(-1, 2) * units[size]).T
+        axes.plot(*validation, style["marker"], color=colour, markerfacecolor="white", ms=5)
+    axes.set_xscale("log")
+    axes.grid(alpha=0.3)
 
 
 def _some(rows: Sequence[Any]) -> Sequence[Any]:
@@ -179,7 +162,7 @@ def loss_table(runs: Runs, lowest: Mapping[int, float], *, mark_plateau: bool = 
                     size,
                     step,
                     step * run.batch,
-                    round(run.loss_at(step) / uniform, 4),
+                    round(run.curve.loss_at(step) / uniform, 4),
                     "" if loss is None else round(loss / uniform, 4),
                     "" if nats is None else round(nats, 3),
                     round(lowest[size] / uniform, 4),

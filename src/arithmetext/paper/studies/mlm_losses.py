@@ -3,28 +3,24 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from ...evaluation.learning import FALL, LossCurve
+from ...evaluation.learning import NO_PLATEAU, PlateauLength, plateau_length
 from ...evaluation.without_attention import least_loss
-from ..figures import COLOURS
+from ..figures import styles
 from ..runs import TrainedModel, mlm_with_learned_positions, with_vocabulary
 from ..study import Table, Verdict
 from ._losses import (
     TrainingRun,
     about_lowest,
-    add_legend,
-    draw_losses,
-    draw_speeds,
-    draw_without_attention,
+    draw_losses_by_step,
     ends_later,
     has_plateau,
     how_trained,
     loss_table,
-    share_of_uniform,
     summarise,
     what_a_plateau_is,
 )
@@ -41,16 +37,6 @@ class Settings:
     trained: dict[int, TrainedModel]  # masked modelling, trained until it leaves its plateau
     masked: dict[int, TrainedModel]  # masked modelling with the positions of `causal`
     causal: dict[int, TrainedModel]  # next-token prediction
-
-
-class PlateauLength(NamedTuple):
-    """The longest plateau of a run: its last step over its first, 0 if there is none."""
-
-    ratio: float
-    ended: bool  # or else the run ends on the plateau
-
-
-NO_PLATEAU = PlateauLength(0, True)
 
 
 @dataclass(frozen=True)
@@ -102,57 +88,39 @@ def compare(
     causal: dict[int, TrainingRun],
     lowest: dict[int, float],
 ) -> Result:
-    return Result(
-        trained,
-        masked,
-        causal,
-        {size: plateau_length(run.curve, trained[size].curve) for size, run in masked.items()},
-        {size: plateau_length(run.curve, None) for size, run in causal.items()},
-        lowest,
-    )
-
-
-def plateau_length(curve: LossCurve, better: LossCurve | None) -> PlateauLength:
-    """How long the longest plateau lasts.
-
-    A plateau at the end of a run counts if another run, `better`, gets clearly below it. Without
-    another run it counts if there is no earlier plateau.
-    """
-    found, plateau = [NO_PLATEAU], curve.plateau
-    if plateau:
-        found.append(PlateauLength(plateau.end / plateau.begin, ended=True))
-    if better.losses[-1] <= (1 - FALL) * curve.losses[-1] if better else not plateau:
-        found.append(PlateauLength(curve.steps[-1] / curve.final_from, ended=False))
-    return max(found)
+    of_masked = {
+        size: plateau_length(run.curve, trained[size].curve) for size, run in masked.items()
+    }
+    of_causal = {size: plateau_length(run.curve) for size, run in causal.items()}
+    return Result(trained, masked, causal, of_masked, of_causal, lowest)
 
 
 def plot(result: Result) -> Figure:
     figure = Figure(figsize=(9.6, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    draw_losses(left, result.trained, share_of_uniform)
-    colours = dict(zip(result.trained, COLOURS, strict=False))
-    dotted = [
-        left.plot(
-            run.curve.steps,
-            np.array(run.curve.losses) / log(size),
-            ":",
-            color=colours[size],
-            lw=1.6,
-            label=f"D = {size}, {run.positions} positions",
-        )[0]
-        for size, run in result.other_runs.items()
-    ]
-    left.set_ylabel("loss / ln D")
-    level = draw_without_attention(left, result.without_attention)
-    add_legend(left, result.trained, level, *dotted)
-    draw_speeds(right, result.trained)
+    draw_losses_by_step(left, result.trained, result.without_attention, dotted=result.other_runs)
+    for (size, run), style in zip(result.trained.items(), styles(), strict=False):
+        curve, speeds = run.curve, np.array(run.curve.speeds) / log(size)
+        right.plot(curve.steps, speeds, color=style["color"], ls=style["ls"], lw=1.3)
+        if curve.plateau:
+            slowest = curve.plateau.slowest
+            speed = speeds[curve.steps.index(slowest)]
+            right.plot(slowest, speed, style["marker"], color=style["color"], ms=8)
+    right.set_xscale("log")
+    right.grid(alpha=0.3)
+    right.set_xlabel("training step")
     right.set_ylabel("speed of learning / ln D")
-    for axes in (left, right):
-        axes.set_xlabel("training step")
     return figure
 
 
 def caption(result: Result) -> str:
+    others = list(result.other_runs.values())
+    positions = (
+        f" These runs have {result.positions} positions; dotted lines have {others[0].positions}"
+        " ones, as GPT-2 does, and may be shorter."
+        if others
+        else ""
+    )
     return (
         "Loss of masked modelling during training, over the tokens to be filled in. Left: the loss"
         " divided by ln D, the loss of a uniform guess. Lines are the training loss (means over"
@@ -160,17 +128,7 @@ def caption(result: Result) -> str:
         " Thin lines are the lowest loss that a model without attention can reach, which sees only"
         " what stands in the gap (some gaps show a token, the true one or another). Right: how fast"
         " the loss falls; a plateau is a valley, and its slowest step is marked."
-        f" {how_trained(result.trained)}{_about_positions(result)} {what_a_plateau_is()}"
-    )
-
-
-def _about_positions(result: Result) -> str:
-    others = list(result.other_runs.values())
-    return (
-        f" These runs have {result.positions} positions; dotted lines have {others[0].positions}"
-        " ones, as GPT-2 does, and may be shorter."
-        if others
-        else ""
+        f" {how_trained(result.trained)}{positions} {what_a_plateau_is()}"
     )
 
 

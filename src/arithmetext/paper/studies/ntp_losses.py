@@ -14,14 +14,12 @@ from ..wording import format_integer
 from ._losses import (
     TrainingRun,
     about_lowest,
-    add_legend,
     draw_losses,
-    draw_without_attention,
+    draw_losses_by_step,
     ends_later,
     has_plateau,
     how_trained,
     loss_table,
-    share_of_uniform,
     summarise,
     what_a_plateau_is,
 )
@@ -66,12 +64,13 @@ def run(settings: Settings) -> Result:
 def plot(result: Result) -> Figure:
     figure = Figure(figsize=(9.6, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    draw_losses(left, result.runs, share_of_uniform)
-    left.set_xlabel("training step")
-    left.set_ylabel("loss / ln D")
-    add_legend(left, result.runs, draw_without_attention(left, result.without_attention))
-    known = {size: run for size, run in result.runs.items() if run.tokens_per_word is not None}
-    draw_losses(right, known, _per_word)
+    draw_losses_by_step(left, result.runs, result.without_attention)
+    units = {  # from steps to words, and from nats per token to nats per word
+        size: (run.batch / run.tokens_per_word, run.tokens_per_word)
+        for size, run in result.runs.items()
+        if run.tokens_per_word is not None
+    }
+    draw_losses(right, {size: result.runs[size] for size in units}, units)
     right.set_xlabel("words read")
     right.set_ylabel("nats per word")
     right.axhline(result.single_words, color="0.3", lw=1, ls=(0, (1, 2)))
@@ -85,12 +84,6 @@ def plot(result: Result) -> Figure:
         fontsize=8,
     )
     return figure
-
-
-def _per_word(size: int, run: TrainingRun) -> tuple[float, float]:
-    """Factors from steps to words, and from nats per token to nats per word."""
-    assert run.tokens_per_word is not None
-    return run.batch / run.tokens_per_word, run.tokens_per_word
 
 
 def caption(result: Result) -> str:
