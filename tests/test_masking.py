@@ -9,8 +9,16 @@ from torch import Tensor
 
 from arithmetext.errors import InputError
 from arithmetext.evaluation import masking
+from arithmetext.evaluation.estimates import Estimate
 from arithmetext.evaluation.generation import sample
-from arithmetext.evaluation.masking import MaskedAccuracy, masked_accuracy, masked_positions
+from arithmetext.evaluation.masking import (
+    MaskedAccuracy,
+    Steps,
+    accuracy_grid,
+    count_steps,
+    masked_accuracy,
+    masked_positions,
+)
 from arithmetext.models.gpt import GPT, GPTConfig
 
 SIZE = 12  # tokens; the mask is one more
@@ -95,3 +103,34 @@ def test_a_model_of_next_tokens_raises(ids: Tensor) -> None:
     model = GPT(GPTConfig(layers=1, heads=1, context=20), vocabulary=SIZE, causal=True)
     with pytest.raises(InputError, match="does not predict masked ones"):
         masked_accuracy(model, ids, shares=[0.1], betas=[1.0], seed=0)
+
+
+def measured(accuracies: dict[tuple[float, float], float]) -> list[MaskedAccuracy]:
+    """Accuracies by (p_m, β), with intervals of ± 0.002."""
+    return [
+        MaskedAccuracy(*place, Estimate(x, x - 0.002, x + 0.002)) for place, x in accuracies.items()
+    ]
+
+
+def test_a_grid_has_p_m_upwards_and_beta_downwards() -> None:
+    cells = measured({(0.3, 1.0): 0.1, (0.1, 1.0): 0.2, (0.1, math.inf): 0.4, (0.3, math.inf): 0.3})
+    masked, betas, estimates = grid = accuracy_grid(cells)
+    assert (masked, betas) == ([0.1, 0.3], [math.inf, 1.0])
+    assert grid.values.tolist() == [[0.4, 0.3], [0.2, 0.1]]
+    assert estimates[0, 1] == pytest.approx([0.3, 0.298, 0.302])
+
+
+def test_steps_to_larger_shares_and_temperatures() -> None:
+    places = [(share, beta) for share in (0.1, 0.2, 0.4) for beta in (0.5, 1.0, 2.0, math.inf)]
+
+    def steps(**accuracies: dict[tuple[float, float], float]) -> Steps:
+        return count_steps([accuracy_grid(measured(each)) for each in accuracies.values()])
+
+    flat = dict.fromkeys(places, 0.4)
+    total = 3 * 3 + 2 * 4
+    assert steps(near=flat, far=flat) == Steps(2 * total, 0, 0, 0)
+    corner = (0.4, 0.5)  # the greatest share and temperature, at the end of two steps
+    assert steps(near=flat | {corner: 0.401}) == Steps(total, 0, 0, 0)
+    assert steps(near=flat | {corner: 0.41}) == Steps(total, 0, 0, clearly_up=2)
+    assert steps(near=flat | {corner: 0.399}) == Steps(total, 2, 0, 0)
+    assert steps(near=flat | {corner: 0.39}, far=flat) == Steps(2 * total, 2, 2, 0)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,33 @@ class MaskedAccuracy(NamedTuple):
     masked: float  # p_m, the share of tokens that are masked
     beta: float
     accuracy: Estimate
+
+    @property
+    def value(self) -> float:
+        assert self.accuracy.value is not None  # some tokens are always masked
+        return self.accuracy.value
+
+
+class AccuracyGrid(NamedTuple):
+    """Accuracies at every p_m and β."""
+
+    masked: list[float]  # p_m, upwards
+    betas: list[float]  # downwards: the temperature β⁻¹ grows
+    estimates: np.ndarray  # [betas, masked, 3]: values and the ends of their intervals
+
+    @property
+    def values(self) -> np.ndarray:
+        return self.estimates[..., 0]  # [betas, masked]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Steps to the next larger p_m or β⁻¹."""
+
+    total: int
+    down: int  # accuracy falls
+    clearly_down: int  # by more than the intervals of 95 %
+    clearly_up: int
 
 
 @torch.no_grad()
@@ -59,6 +87,25 @@ def masked_accuracy(
                 for beta, each in zip(betas, found, strict=True)
             ]
     return table
+
+
+def accuracy_grid(cells: Sequence[MaskedAccuracy]) -> AccuracyGrid:
+    masked = sorted({cell.masked for cell in cells})
+    betas = sorted({cell.beta for cell in cells}, reverse=True)
+    ordered = sorted(cells, key=lambda cell: (-cell.beta, cell.masked))
+    estimates = np.array([cell.accuracy for cell in ordered], np.float64)
+    return AccuracyGrid(masked, betas, estimates.reshape(len(betas), len(masked), 3))
+
+
+def count_steps(grids: Sequence[AccuracyGrid]) -> Steps:
+    """How many steps lead down or up, in all grids together."""
+    counts = np.zeros(4, np.int64)
+    for _, _, grid in grids:
+        for before, after in ((grid[:-1], grid[1:]), (grid[:, :-1], grid[:, 1:])):
+            (value, low, high), (value_after, low_after, high_after) = before.T, after.T
+            steps = (value_after < value, high_after < low, low_after > high)
+            counts += [value.size, *(np.count_nonzero(which) for which in steps)]
+    return Steps(*counts.tolist())
 
 
 def masked_positions(share: float, length: int, windows: range, seed: int) -> Tensor:

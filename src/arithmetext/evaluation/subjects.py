@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from ..errors import InputError
 from ..models import files
@@ -12,9 +13,10 @@ from ..models.language import LanguageModel
 from ..models.locator import Locator
 from ..models.ngram import NGram
 from ..models.oracle import Oracle
-from ..text.splits import TRAINED_TO, Range, splits
+from ..text.splits import TRAINED_TO, Range, splits, unseen
 from ..tokens import BPE, Tokenizer, WordTokens
 from ..training.config import Config
+from .prompts import draw
 
 CONTEXT = 1024  # the paper's L, for models without a context length of their own
 
@@ -28,6 +30,13 @@ class Subject:
     tokenizer: Tokenizer
     context: int  # L, the tokens of a prompt
     trained: tuple[Range, ...]  # ranges it was trained on, which evaluation must avoid
+
+    def windows(self, at: int, *, number: int, seed: int) -> Tensor:
+        """Random windows of the text near `at`, as long as the context: [number, context]."""
+        window, length = unseen(at, self.trained), self.context
+        return draw(
+            self.tokenizer, window, number=number, length=length, following=0, seed=seed
+        ).ids
 
 
 def subject(name: str, at: int) -> Subject:

@@ -11,9 +11,14 @@ from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 
 from ...evaluation.evaluate import BETAS, MASKING_SHARES
-from ...evaluation.masking import MaskedAccuracy, masked_accuracy
-from ...evaluation.prompts import draw
-from ...text.splits import unseen
+from ...evaluation.masking import (
+    AccuracyGrid,
+    MaskedAccuracy,
+    Steps,
+    accuracy_grid,
+    count_steps,
+    masked_accuracy,
+)
 from ...training.config import PREDICTED_SHARE
 from ..runs import TEST_NEAR, TESTS_FAR, TrainedModel, Training, mlm
 from ..study import Table, Verdict
@@ -47,20 +52,6 @@ class Region:
     above: int  # accuracies above the level
     total: int
 
-    @property
-    def scales_above(self) -> list[int]:
-        return [at for at, cell in self.worst.items() if _value(cell) > self.level]
-
-
-@dataclass(frozen=True)
-class Steps:
-    """Steps to the next larger p_m or β⁻¹, near all integers."""
-
-    total: int
-    down: int
-    clearly_down: int  # by more than the intervals of 95 %
-    clearly_up: int
-
 
 @dataclass(frozen=True)
 class Result:
@@ -68,22 +59,11 @@ class Result:
     tokens: int
     training: Training
     tables: dict[int, list[MaskedAccuracy]]  # near each integer, for every p_m and β
-    trained_share: float  # the p_m nearest to that of training
     best_region: Region
     good_region: Region
-    steps: Steps
+    steps: Steps  # near all integers
     highest: float  # the highest accuracy
     widest: float  # half the width of the widest interval
-
-    @property
-    def masked(self) -> list[float]:
-        """p_m, upwards."""
-        return sorted({cell.masked for cells in self.tables.values() for cell in cells})
-
-    @property
-    def betas(self) -> list[float]:
-        """β, downwards: the temperature β⁻¹ grows."""
-        return sorted({cell.beta for cells in self.tables.values() for cell in cells}, reverse=True)
 
 
 def settings(scale: str) -> Settings:
@@ -98,96 +78,53 @@ def settings(scale: str) -> Settings:
 
 
 def run(settings: Settings) -> Result:
-    subject = settings.model.load()
+    subject, seed = settings.model.load(), settings.seed
+    shares, betas = settings.masked, settings.betas
     tables = {}
     for at in settings.scales:
-        drawn = draw(
-            subject.tokenizer,
-            unseen(at, subject.trained),
-            number=settings.windows,
-            length=subject.context,
-            following=0,
-            seed=settings.seed,
-        )
-        tables[at] = masked_accuracy(
-            subject.model,
-            drawn.ids,
-            shares=settings.masked,
-            betas=settings.betas,
-            seed=settings.seed,
-        )
+        ids = subject.windows(at, number=settings.windows, seed=seed)
+        tables[at] = masked_accuracy(subject.model, ids, shares=shares, betas=betas, seed=seed)
     return summarise(settings.windows, subject.context, settings.model.training(), tables)
 
 
 def summarise(
     windows: int, tokens: int, training: Training, tables: dict[int, list[MaskedAccuracy]]
 ) -> Result:
-    grids = [_grid(cells) for cells in tables.values()]
-    shares = {cell.masked for cells in tables.values() for cell in cells}
-    nearest = min(shares, key=lambda share: abs(share - PREDICTED_SHARE))
-    low, high = BEST_BETAS
+    def best(cell: MaskedAccuracy) -> bool:
+        return cell.masked == PREDICTED_SHARE and BEST_BETAS[0] <= cell.beta <= BEST_BETAS[1]
+
+    def good(cell: MaskedAccuracy) -> bool:
+        return cell.masked <= GOOD_MASKED and 1 / cell.beta <= GOOD_TEMPERATURE
+
+    grids = [accuracy_grid(cells) for cells in tables.values()]
     return Result(
         windows,
         tokens,
         training,
         tables,
-        trained_share=nearest,
-        best_region=_region(
-            tables, BEST_ABOVE, lambda cell: cell.masked == nearest and low <= cell.beta <= high
-        ),
-        good_region=_region(
-            tables,
-            GOOD_ABOVE,
-            lambda cell: cell.masked <= GOOD_MASKED and 1 / cell.beta <= GOOD_TEMPERATURE,
-        ),
-        steps=_steps(grids),
-        highest=max(float(grid[..., 0].max()) for grid in grids),
-        widest=max(float((grid[..., 2] - grid[..., 1]).max()) for grid in grids) / 2,
+        _region(tables, best, BEST_ABOVE),
+        _region(tables, good, GOOD_ABOVE),
+        count_steps(grids),
+        highest=max(float(grid.values.max()) for grid in grids),
+        widest=max(float(np.ptp(grid.estimates[..., 1:], axis=-1).max()) for grid in grids) / 2,
     )
 
 
 def _region(
-    tables: dict[int, list[MaskedAccuracy]], level: float, inside: Callable[[MaskedAccuracy], bool]
+    tables: dict[int, list[MaskedAccuracy]], inside: Callable[[MaskedAccuracy], bool], level: float
 ) -> Region:
     chosen = {at: list(filter(inside, cells)) for at, cells in tables.items()}
-    values = [_value(cell) for cells in chosen.values() for cell in cells]
-    worst = {at: min(cells, key=_value) for at, cells in chosen.items()}
-    return Region(level, worst, sum(value > level for value in values), len(values))
-
-
-def _steps(grids: list[np.ndarray]) -> Steps:
-    total = down = clearly_down = clearly_up = 0
-    for grid in grids:
-        for before, after in ((grid[:-1], grid[1:]), (grid[:, :-1], grid[:, 1:])):
-            (value, low, high), (value_after, low_after, high_after) = before.T, after.T
-            total += value.size
-            down += int((value_after < value).sum())
-            clearly_down += int((high_after < low).sum())
-            clearly_up += int((low_after > high).sum())
-    return Steps(total, down, clearly_down, clearly_up)
-
-
-def _grid(cells: list[MaskedAccuracy]) -> np.ndarray:
-    """Accuracies and the ends of their intervals: [β downwards, p_m upwards, 3]."""
-    ordered = sorted(cells, key=lambda cell: (-cell.beta, cell.masked))
-    rows = len({cell.beta for cell in cells})
-    return np.array([cell.accuracy for cell in ordered], np.float64).reshape(rows, -1, 3)
-
-
-def _value(cell: MaskedAccuracy) -> float:
-    assert cell.accuracy.value is not None  # some tokens are always masked
-    return cell.accuracy.value
+    above = [cell.value > level for cells in chosen.values() for cell in cells]
+    worst = {at: min(cells, key=lambda cell: cell.value) for at, cells in chosen.items()}
+    return Region(level, worst, sum(above), len(above))
 
 
 def plot(result: Result) -> Figure:
-    columns = min(2, len(result.tables))
-    rows = -(-len(result.tables) // columns)
-    figure = Figure(figsize=(4.8 * columns, 4.2 * rows), layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
-    for axes in panels.flat[len(result.tables) :]:
-        axes.remove()
-    for axes, (at, cells) in zip(panels.flat, result.tables.items(), strict=False):
-        image = _plot_table(axes, _grid(cells)[..., 0], result)
+    rows = len(result.tables) // 2
+    figure = Figure(figsize=(9.6, 4.2 * rows), layout="constrained")
+    panels = figure.subplots(rows, 2, squeeze=False, sharex=True, sharey=True)
+    for axes, (at, cells) in zip(panels.flat, result.tables.items(), strict=True):
+        image = _plot_grid(axes, accuracy_grid(cells), result.highest)
         axes.set_title(f"near {format_integer(at)}", fontsize=10)
     for axes in panels[-1]:
         axes.set_xlabel("share of tokens masked, $p_m$")
@@ -197,35 +134,28 @@ def plot(result: Result) -> Figure:
     return figure
 
 
-def _plot_table(axes: Axes, accuracies: np.ndarray, result: Result) -> AxesImage:
-    """A map of accuracies, [β, p_m], with their values, and the paper's region in a frame."""
-    top = max(result.highest, BEST_ABOVE)
-    digits = 2 if result.highest >= 0.1 else 3
-    image = axes.imshow(accuracies, cmap="cividis", vmin=0, vmax=top, aspect="auto")
-    for (row, column), value in np.ndenumerate(accuracies):
-        axes.text(
-            column,
-            row,
-            f"{value:.{digits}f}".removeprefix("0"),
-            ha="center",
-            va="center",
-            fontsize=8,
-            color="white" if value < 0.5 * top else "black",
-        )
+def _plot_grid(axes: Axes, grid: AccuracyGrid, highest: float) -> AxesImage:
+    """A map of accuracies with their values, and the paper's region in a frame."""
+    top, digits = max(highest, BEST_ABOVE), 2 if highest >= 0.1 else 3
+    image = axes.imshow(grid.values, cmap="cividis", vmin=0, vmax=top, aspect="auto")
+    for (row, column), value in np.ndenumerate(grid.values):
+        number = f"{value:.{digits}f}".removeprefix("0")
+        colour = "white" if value < 0.5 * top else "black"
+        axes.text(column, row, number, ha="center", va="center", fontsize=8, color=colour)
     # Every cell as four points, so that the lines run along its edges and not through numbers.
-    x, y = (np.repeat(np.arange(n + 1) - 0.5, 2)[1:-1] for n in accuracies.shape[::-1])
-    points = accuracies.repeat(2, 0).repeat(2, 1)
+    x, y = (np.repeat(np.arange(n + 1) - 0.5, 2)[1:-1] for n in grid.values.shape[::-1])
+    points = grid.values.repeat(2, 0).repeat(2, 1)
     for level, line in ((GOOD_ABOVE, "--"), (BEST_ABOVE, "-")):
-        if accuracies.min() < level < accuracies.max():
+        if grid.values.min() < level < grid.values.max():
             axes.contour(x, y, points, [level], colors="white", linestyles=line, linewidths=1.8)
-    width = sum(share <= GOOD_MASKED for share in result.masked)
-    height = sum(1 / beta <= GOOD_TEMPERATURE for beta in result.betas)
-    colour = "black" if result.highest > top / 2 else "white"
+    width = sum(share <= GOOD_MASKED for share in grid.masked)
+    height = sum(1 / beta <= GOOD_TEMPERATURE for beta in grid.betas)
+    colour = "black" if highest > top / 2 else "white"
     frame = Rectangle((-0.5, -0.5), width, height, fill=False, ec=colour, lw=2.5, ls=":", zorder=5)
     frame.set_clip_on(False)
     axes.add_patch(frame)
-    axes.set_xticks(range(len(result.masked)), [f"{share:g}" for share in result.masked])
-    axes.set_yticks(range(len(result.betas)), [format_beta(beta) for beta in result.betas])
+    axes.set_xticks(range(len(grid.masked)), [f"{share:g}" for share in grid.masked])
+    axes.set_yticks(range(len(grid.betas)), [format_beta(beta) for beta in grid.betas])
     axes.tick_params(length=0)
     return image
 
@@ -244,41 +174,55 @@ def caption(result: Result) -> str:
 
 
 def table(result: Result) -> Table:
-    header = ["near", "β", *(f"p_m = {share:g}" for share in result.masked)]
+    grids = {at: accuracy_grid(cells) for at, cells in result.tables.items()}
+    masked = next(iter(grids.values())).masked
     rows = [
-        [format_integer(at), format_beta(beta), *(round(float(value), 4) for value in row)]
-        for at, cells in result.tables.items()
-        for beta, row in zip(result.betas, _grid(cells)[..., 0], strict=True)
+        [format_integer(at), format_beta(beta), *np.round(row, 4).tolist()]
+        for at, grid in grids.items()
+        for beta, row in zip(grid.betas, grid.values, strict=True)
     ]
-    return header, rows
+    return ["near", "β", *(f"p_m = {share:g}" for share in masked)], rows
 
 
 def verdicts(result: Result) -> list[Verdict]:
-    low, high = BEST_BETAS
+    steps = result.steps
+    mostly_down = steps.down >= 0.9 * steps.total
     return [
         _above(
             result.best_region,
-            key="best-region",
-            claim=f"More than {BEST_ABOVE:g} of the masked tokens are found for {low:g} ≤ β ≤"
-            f" {high:g} (here with p_m = {result.trained_share:g}).",
+            "best-region",
+            f"More than {BEST_ABOVE:g} of the masked tokens are found for {BEST_BETAS[0]:g} ≤ β ≤"
+            f" {BEST_BETAS[1]:g} (here with p_m = {PREDICTED_SHARE:g}).",
         ),
         _above(
             result.good_region,
-            key="good-region",
-            claim=f"More than {GOOD_ABOVE:g} are found up to p_m = {GOOD_MASKED:g} and"
+            "good-region",
+            f"More than {GOOD_ABOVE:g} are found up to p_m = {GOOD_MASKED:g} and"
             f" β⁻¹ = {GOOD_TEMPERATURE:g}.",
         ),
-        _degrades(result),
+        Verdict(
+            key="degrades",
+            claim="Fewer masked tokens are found as p_m and β⁻¹ grow.",
+            paper="a clear pattern",
+            ours=f"{steps.down} of {steps.total} steps to the next p_m or β⁻¹ lead down,"
+            f" {steps.clearly_down} of them and {steps.clearly_up} of the others by more than the"
+            " intervals of 95 %",
+            criterion="at least nine in ten lead down and none clearly up",
+            agrees=mostly_down and not steps.clearly_up,
+            why=""
+            if mostly_down
+            else f"This model finds {result.highest:.3f} of the masked tokens at best.",
+        ),
     ]
 
 
-def _above(region: Region, *, key: str, claim: str) -> Verdict:
+def _above(region: Region, key: str, claim: str) -> Verdict:
     worst = "; ".join(
         f"{format_estimate(cell.accuracy)} near {format_integer(at)} (p_m = {cell.masked:g},"
         f" β = {format_beta(cell.beta)})"
         for at, cell in region.worst.items()
     )
-    above = [format_integer(at) for at in region.scales_above]
+    above = [format_integer(at) for at, cell in region.worst.items() if cell.value > region.level]
     agrees = len(above) == len(region.worst)
     why = f"{region.above} of these {region.total} values are above {region.level:g}."
     if above:
@@ -291,22 +235,4 @@ def _above(region: Region, *, key: str, claim: str) -> Verdict:
         criterion=f"all are above {region.level:g}",
         agrees=agrees,
         why="" if agrees else why,
-    )
-
-
-def _degrades(result: Result) -> Verdict:
-    steps = result.steps
-    mostly_down = steps.down >= 0.9 * steps.total
-    return Verdict(
-        key="degrades",
-        claim="Fewer masked tokens are found as p_m and β⁻¹ grow.",
-        paper="a clear pattern",
-        ours=f"{steps.down} of {steps.total} steps to the next p_m or β⁻¹ lead down,"
-        f" {steps.clearly_down} of them and {steps.clearly_up} of the others by more than the"
-        " intervals of 95 %",
-        criterion="at least nine in ten lead down and none clearly up",
-        agrees=mostly_down and not steps.clearly_up,
-        why=""
-        if mostly_down
-        else f"This model finds {result.highest:.3f} of the masked tokens at best.",
     )
