@@ -112,22 +112,13 @@ def test_square_free_words_come_first_and_rows_sum_to_one() -> None:
     assert [row[i] for i, row in enumerate(found.counts)] == [60] * 7 + [5]
 
 
-def test_statistics_of_a_small_matrix() -> None:
-    """Columns: 10, 1100, others, malformed."""
-    found = summarise(["10", "1100"], np.array([[6, 2, 1, 1], [3, 5, 1, 1], [1, 2, 6, 1]]))
-    assert found.corner.cell == pytest.approx(0.6)
-    assert found.corner.cell_below == pytest.approx((0.3 + 0.1) / 2)
-    assert found.corner.generated == wilson(6, 10)
-    assert found.corner.generated_elsewhere == pytest.approx(4 / 20)
-    assert found.square_free_errors == wilson(0, 4)  # there is only one square-free word
-    assert found.square_free_by_chance == 0
-    assert found.dominant_errors == wilson(0, 30 - 6 - 5)
-
-
-def test_errors_by_chance_follow_what_is_generated() -> None:
-    """Columns: 10, 1010, others, malformed."""
-    found = summarise(["10", "1010"], np.array([[6, 2, 1, 1], [3, 5, 1, 1], [0, 0, 0, 0]]))
-    assert found.square_free_errors == wilson(2 + 3, 4 + 5)
-    # 9, 7, 2 and 2 are generated: a wrong word at 10 is 1010 in 7 of 11 cases.
-    assert found.square_free_by_chance == pytest.approx((4 * 7 / 11 + 5 * 9 / 13) / 9)
-    assert found.dominant_errors == wilson(5, 20 - 11)
+def test_the_groups_are_the_corner_and_all_square_free_words() -> None:
+    """Columns: 1100, 10101010, 10, 1010, others, malformed; the rows have no others."""
+    counts = np.array(
+        [[5, 1, 2, 1, 0, 1], [0, 4, 3, 3, 0, 0], [1, 1, 6, 2, 0, 0], [0, 2, 3, 5, 0, 0]]
+    )
+    found = summarise(["1100", "10101010", "10", "1010"], np.vstack([counts, np.zeros(6, int)]))
+    assert found.words == ["10", "1010", "10101010", "1100"]
+    assert found.corner.generated == wilson(6 + 2 + 3 + 5, 20)
+    assert found.square_free_errors == wilson(2 + 1 + 3 + 2 + 3 + 3, 4 + 5 + 6)
+    assert found.dominant_errors == wilson(14, 40 - 20)

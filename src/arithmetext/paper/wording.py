@@ -2,12 +2,17 @@
 
 from collections.abc import Iterable
 from math import inf
+from typing import TYPE_CHECKING
 
 from ..evaluation.estimates import Estimate, format_estimate
 from ..integers import format_integer
 
+if TYPE_CHECKING:
+    from .runs import Generation
+
 __all__ = [
     "cell",
+    "describe_continuations",
     "format_beta",
     "format_estimate",
     "format_integer",
@@ -76,3 +81,11 @@ def format_percents(estimate: Estimate, digits: int = 0) -> str:
     """
     percents = Estimate(*(None if part is None else 100 * part for part in estimate))
     return f"{format_estimate(percents, digits)} %"
+
+
+def describe_continuations(at: int, how: "Generation") -> str:
+    """The greedy continuations of `TrainedModel.continuations`, for captions."""
+    return (
+        f"Continuations (β = ∞) of {how.prompts} prompts of {how.tokens} tokens near"
+        f" {format_integer(at)} by as many tokens, seed {how.seed}"
+    )

@@ -7,12 +7,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from ...evaluation.estimates import Estimate, above, wilson
+from ...evaluation.estimates import Estimate, above
+from ...evaluation.word_groups import GroupCells, errors_in_group, group_cells, share_of_errors
 from ...evaluation.words import confusion
 from ...trees import square_free, unpack
 from ..runs import Comparison, Generation, comparison
 from ..study import Table, Verdict
-from ..wording import format_estimate, format_integer, join
+from ..wording import describe_continuations, format_estimate, join
 
 TITLE = "Confusion of words"
 PLACE = 134
@@ -20,18 +21,6 @@ COST = {"laptop": 1, "gpu": 1}
 
 WORDS = 16  # with rows and columns of their own
 CORNER = ("10", "1010", "101010")
-
-Integers = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Corner:
-    """The cells of 10, 1010 and 101010, and the cells below them."""
-
-    cell: float  # mean share of a cell
-    cell_below: float
-    generated: Estimate  # how often one of the three is generated where one of them stands
-    generated_elsewhere: float
 
 
 @dataclass(frozen=True)
@@ -41,7 +30,7 @@ class Matrix:
     shares: list[list[float]]  # counts as shares of their rows
     places: list[int]  # sums of the rows
     total: int
-    corner: Corner
+    corner: GroupCells  # of 10, 1010 and 101010
     square_free_errors: Estimate  # share of square-free words among the errors at such words
     square_free_by_chance: float  # this share if errors did not depend on the word in the text
     dominant_errors: Estimate  # share of such errors, square-free for square-free, among all errors
@@ -67,7 +56,7 @@ def run(settings: Comparison) -> Result:
     return Result(settings.at, settings.generation, matrices)
 
 
-def summarise(words: list[str], counts: Integers) -> Matrix:
+def summarise(words: list[str], counts: NDArray[np.int64]) -> Matrix:
     """Statistics of a confusion matrix whose words are in the order of their frequency."""
     order = sorted(
         range(len(words)), key=lambda i: (0, len(words[i])) if square_free(words[i]) else (1, i)
@@ -75,51 +64,17 @@ def summarise(words: list[str], counts: Integers) -> Matrix:
     rows, columns = ([*order, *range(len(words), size)] for size in counts.shape)
     words, counts = [words[i] for i in order], counts[np.ix_(rows, columns)]
     places = counts.sum(1)
-    shares = counts / np.maximum(1, places[:, None])
     free = [i for i, word in enumerate(words) if square_free(word)]
-    errors, by_chance = _square_free_errors(counts, free)
     return Matrix(
         words,
         counts.tolist(),
-        shares.tolist(),
+        (counts / np.maximum(1, places[:, None])).tolist(),
         places.tolist(),
         int(counts.sum()),
-        _corner(counts, shares, [i for i, word in enumerate(words) if word in CORNER]),
-        errors,
-        by_chance,
-        _dominant_errors(counts, free),
+        group_cells(counts, [i for i, word in enumerate(words) if word in CORNER]),
+        *errors_in_group(counts, free),
+        share_of_errors(counts, free),
     )
-
-
-def _corner(counts: Integers, shares: NDArray[np.float64], corner: list[int]) -> Corner:
-    inside = np.ix_(corner, corner)
-    below = np.delete(counts, corner, 0)
-    return Corner(
-        cell=float(shares[inside].mean()) if corner else 0.0,
-        cell_below=float(np.delete(shares, corner, 0)[:, corner].mean()) if corner else 0.0,
-        generated=wilson(int(counts[inside].sum()), int(counts[corner].sum())),
-        generated_elsewhere=float(below[:, corner].sum() / max(1, below.sum())),
-    )
-
-
-def _square_free_errors(counts: Integers, free: list[int]) -> tuple[Estimate, float]:
-    """By chance a wrong word is any other word, as often as it was generated at all."""
-    some = np.array(free, np.int64)
-    generated = counts.sum(0)
-    right = counts[some, some]
-    wrong = counts[some].sum(1) - right
-    alike = counts[np.ix_(some, some)].sum(1) - right
-    others = generated[some].sum() - generated[some]
-    chance = others / np.maximum(1, generated.sum() - generated[some])
-    by_chance = float((wrong * chance).sum() / max(1, wrong.sum()))
-    return wilson(int(alike.sum()), int(wrong.sum())), by_chance
-
-
-def _dominant_errors(counts: Integers, free: list[int]) -> Estimate:
-    """A lower bound: all words without a row of their own count as wrong."""
-    right = np.trace(counts[:-1, :-2])
-    alike = counts[np.ix_(free, free)]
-    return wilson(int(alike.sum() - np.trace(alike)), int(counts.sum() - right))
 
 
 def plot(result: Result) -> Figure:
@@ -147,25 +102,21 @@ def _label(axes: Axes, words: list[str]) -> None:
     for border in (inner - 0.5, len(words) - 0.5):
         axes.axhline(border, color="white", lw=1)
         axes.axvline(border, color="white", lw=1)
-    for labels in (axes.get_xticklabels(), axes.get_yticklabels()):
-        for label in labels[:inner]:
-            label.set_fontweight("bold")
+    for label in (*axes.get_xticklabels()[:inner], *axes.get_yticklabels()[:inner]):
+        label.set_fontweight("bold")
 
 
 def caption(result: Result) -> str:
-    how = result.generation
-    sizes = join(
-        f"{matrix.total:,} words of the {name}" for name, matrix in result.confusion.items()
-    )
-    words = max(len(matrix.words) for matrix in result.confusion.values())
+    matrices = result.confusion
+    sizes = join(f"{matrix.total:,} words of the {name}" for name, matrix in matrices.items())
+    words = max(len(matrix.words) for matrix in matrices.values())
     return (
         "Words generated (columns) for each word in the text (rows), as shares of the row. Both"
         f" models have the same colour scale. Shown are the {words} most frequent words, all others"
         " together, and malformed words. Square-free words come first, by length, in bold and"
         " inside the first white lines. The others follow by frequency. A column that is bright"
         " from top to bottom is a word that is generated whatever the word in the text."
-        f" Continuations (β = ∞) of {how.prompts} prompts of {how.tokens} tokens near"
-        f" {format_integer(result.at)} by as many tokens, seed {how.seed}: {sizes}."
+        f" {describe_continuations(result.at, result.generation)}: {sizes}."
     )
 
 
@@ -185,7 +136,7 @@ def table(result: Result) -> Table:
 
 def verdicts(result: Result) -> list[Verdict]:
     gpt, hmm = result.confusion["GPT-2"], result.confusion["HMM"]
-    corner, of_hmm = gpt.corner, hmm.corner
+    corner = gpt.corner
     return [
         Verdict(
             key="bright-corner",
@@ -200,9 +151,9 @@ def verdicts(result: Result) -> list[Verdict]:
             agrees=corner.cell > corner.cell_below
             and above(corner.generated, corner.generated_elsewhere),
             why="These words are frequent, so their columns are bright for any model. For the HMM a"
-            f" cell of the corner has {of_hmm.cell:.3f}, and it generates one of the three for"
-            f" {format_estimate(of_hmm.generated)} of their places and for"
-            f" {of_hmm.generated_elsewhere:.3f} of the others.",
+            f" cell of the corner has {hmm.corner.cell:.3f}, and it generates one of the three for"
+            f" {format_estimate(hmm.corner.generated)} of their places and for"
+            f" {hmm.corner.generated_elsewhere:.3f} of the others.",
         ),
         Verdict(
             key="confuses-square-free",
