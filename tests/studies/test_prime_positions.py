@@ -3,7 +3,15 @@ import pytest
 from arithmetext.evaluation.estimates import UNKNOWN, Estimate, wilson
 from arithmetext.paper.runs import Generation
 from arithmetext.paper.studies import prime_positions as study
-from arithmetext.paper.studies.prime_positions import SIDES, Bar, Result, Side, side, summarise
+from arithmetext.paper.studies.prime_positions import (
+    SIDES,
+    Bar,
+    Counts,
+    Result,
+    Side,
+    side,
+    summarise,
+)
 
 from .cases import Case, check, draw
 
@@ -33,9 +41,9 @@ def test_verdicts(case: Case) -> None:
     check("prime_positions", case)
 
 
-Counts = list[tuple[str, int]]
 GENERATED = [("1010", 600), ("10", 300), ("1100", 50), ("malformed", 50)]
 STANDING = [("1010", 600), ("10", 300), ("1100", 100)]
+EVERYWHERE = [("10", 50), ("1010", 60), ("1100", 40)]  # 0.6 square-free, except 10
 HMM_STANDING = [("1100", 660), ("1010", 300), ("10", 40)]
 
 
@@ -53,7 +61,7 @@ def result(
 ) -> Result:
     def sides(counts: tuple[Counts, Counts], right: tuple[Estimate, Estimate]) -> dict[str, Side]:
         return {
-            name: side(some, share, 0.6)
+            name: side(some, share, EVERYWHERE)
             for name, some, share in zip(SIDES, counts, right, strict=True)
         }
 
@@ -92,15 +100,21 @@ def test_counts_decide_the_verdicts(found: Result, keys: list[str]) -> None:
 
 
 def test_a_side_counts_places_and_wrong_words() -> None:
-    found = side(GENERATED, about(0.3), 0.6)
+    found = side(GENERATED, about(0.3), EVERYWHERE)
     assert found.places == 1000
     assert found.wrong_square_free == wilson(600, 700)  # malformed words are not square-free
+    assert found.square_free == 0.6
     assert found.bars[1] == Bar("10", 300, 0.3)
 
 
 def test_bars_are_the_most_frequent_words_10_and_the_rest() -> None:
     words = [("1100" + "10" * k, 20) for k in range(15)]
-    bars = side([*words, ("10", 10), ("1010", 5)], about(0.0), 0.6).bars
+    bars = side([*words, ("10", 10), ("1010", 5)], about(0.0), EVERYWHERE).bars
     assert [bar.word for bar in bars] == [*(word for word, _ in words[:12]), "10", "all others"]
     assert (bars[-1].count, bars[-1].share) == (65, 65 / 315)
-    assert side([], UNKNOWN, 0.6).bars == []
+
+
+def test_a_side_without_words() -> None:
+    found = side([], UNKNOWN, [])
+    assert (found.places, found.bars, found.square_free) == (0, [], 0)
+    assert found.wrong_square_free == UNKNOWN

@@ -1,6 +1,5 @@
 """Words generated where primes stand, and words that stand where primes are generated."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log, pi
 from typing import Any
@@ -10,12 +9,12 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from ...evaluation.estimates import Estimate, above, difference, wilson
-from ...evaluation.words import PRIME, WordScore, at_primes, word_scores
+from ...evaluation.words import PRIME, at_primes, word_scores
 from ...trees import square_free, unpack
 from ..figures import COLOURS
 from ..runs import Comparison, Generation, comparison
 from ..study import Table, Verdict
-from ..wording import format_estimate, format_integer
+from ..wording import describe_continuations, format_estimate
 
 TITLE = "Words at the positions of primes"
 PLACE = 132
@@ -23,6 +22,7 @@ COST = {"laptop": 1, "gpu": 1}
 
 PRIME_WORD = "10"
 SHOWN = 12  # bars
+Counts = list[tuple[str, int]]  # words, and how often they occur
 SIDES = {
     "generated": "generated where primes stand",
     "standing": "standing where primes are generated",
@@ -40,7 +40,7 @@ class Bar:
 class Side:
     """The words generated where primes stand, or those standing where primes are generated."""
 
-    counts: list[tuple[str, int]]  # the most frequent word first
+    counts: Counts  # the most frequent word first
     places: int
     bars: list[Bar]  # the most frequent words, 10, and all others together
     right: Estimate  # share of 10
@@ -68,61 +68,46 @@ def run(settings: Comparison) -> Result:
         generated, standing = at_primes(made.predicted, made.true)
         scores = word_scores(made.predicted, made.true)
         score = next(score for score in scores if score.word == PRIME)
+        all_generated = [(each.word, each.predicted) for each in scores]
+        all_standing = [(each.word, each.true) for each in scores]
         primes[name] = {
-            "generated": side(
-                [(unpack(word) or "malformed", count) for word, count in generated],
-                score.recall,
-                _square_free_share(scores, "predicted"),
-            ),
-            "standing": side(
-                [(unpack(word), count) for word, count in standing],
-                score.precision,
-                _square_free_share(scores, "true"),
-            ),
+            "generated": side(_spelled(generated), score.recall, _spelled(all_generated)),
+            "standing": side(_spelled(standing), score.precision, _spelled(all_standing)),
         }
     return summarise(settings.at, settings.generation, primes)
 
 
-def _square_free_share(scores: Sequence[WordScore], kind: str) -> float:
-    """The share of square-free words among all words but primes."""
-    counts = [
-        (square_free(unpack(score.word)), int(getattr(score, kind)))
-        for score in scores
-        if score.word != PRIME
-    ]
-    return sum(count for free, count in counts if free) / max(1, sum(count for _, count in counts))
+def _spelled(counts: list[tuple[int, int]]) -> Counts:
+    return [(unpack(word) or "malformed", count) for word, count in counts]
 
 
-def side(counts: list[tuple[str, int]], right: Estimate, square_free_share: float) -> Side:
+def side(counts: Counts, right: Estimate, everywhere: Counts) -> Side:
+    """Words at the primes and how often; `everywhere` counts words at all places."""
     places = sum(count for _, count in counts)
-    wrong = [(word, count) for word, count in counts if word != PRIME_WORD]
     shown = [pair for i, pair in enumerate(counts) if i < SHOWN or pair[0] == PRIME_WORD]
     rest = places - sum(count for _, count in shown)
     if rest:
         shown.append(("all others", rest))
-    return Side(
-        counts,
-        places,
-        [Bar(word, count, count / places) for word, count in shown],
-        right,
-        wilson(
-            sum(count for word, count in wrong if square_free(word)),
-            sum(count for _, count in wrong),
-        ),
-        square_free_share,
-    )
+    bars = [Bar(word, count, count / places) for word, count in shown]
+    free, among = _count_square_free(everywhere)
+    wrong = wilson(*_count_square_free(counts))
+    return Side(counts, places, bars, right, wrong, free / max(1, among))
+
+
+def _count_square_free(counts: Counts) -> tuple[int, int]:
+    """Occurrences of square-free words except 10, and of all words except 10."""
+    others = [(word, count) for word, count in counts if word != PRIME_WORD]
+    free = sum(count for word, count in others if square_free(word))
+    return free, sum(count for _, count in others)
 
 
 def summarise(at: int, generation: Generation, primes: dict[str, dict[str, Side]]) -> Result:
     gpt, hmm = primes["GPT-2"], primes["HMM"]
-    density = 1 / log(at)
-    return Result(
-        at,
-        generation,
-        primes,
-        excess={name: difference(gpt[name].right, hmm[name].right) for name in SIDES},
-        odd_square_free=(8 / pi**2 - 2 * density) / (1 - 2 * density),
-    )
+    excess = {name: difference(gpt[name].right, hmm[name].right) for name in SIDES}
+    # Of the odd numbers, about 8/π² are square-free and 2 / ln(n) are prime.
+    odd_primes = 2 / log(at)
+    odd_square_free = (8 / pi**2 - odd_primes) / (1 - odd_primes)
+    return Result(at, generation, primes, excess, odd_square_free)
 
 
 def plot(result: Result) -> Figure:
@@ -162,7 +147,6 @@ def _style(word: str) -> dict[str, Any]:
 
 
 def caption(result: Result) -> str:
-    how = result.generation
     right = "; ".join(
         f"{name} {format_estimate(sides['generated'].right)} and"
         f" {format_estimate(sides['standing'].right)}"
@@ -172,10 +156,9 @@ def caption(result: Result) -> str:
         "Left: the words generated where primes stand. Right: the words that stand where primes are"
         f" generated. Shown are the {SHOWN} most frequent words and the sum of the others, as"
         " shares of the number of places above each panel. Hatched bars are the places where the"
-        " text and the continuation both have the word of a prime. Continuations (β = ∞) of"
-        f" {how.prompts} prompts of {how.tokens} tokens near {format_integer(result.at)} by as many"
-        f" tokens, seed {how.seed}. Shares of the hatched bars, left and right, with"
-        f" intervals of 95 % over prompts: {right}."
+        " text and the continuation both have the word of a prime. "
+        f"{describe_continuations(result.at, result.generation)}. Shares of the hatched bars, left"
+        f" and right, with intervals of 95 % over prompts: {right}."
     )
 
 
@@ -190,39 +173,36 @@ def table(result: Result) -> Table:
 
 
 def verdicts(result: Result) -> list[Verdict]:
-    more = [_more_primes(result, key) for key in SIDES]
-    return more + [_confuses_square_free(result, key) for key in SIDES]
-
-
-def _more_primes(result: Result, key: str) -> Verdict:
-    gpt, hmm = (result.primes[name][key] for name in ("GPT-2", "HMM"))
-    excess = result.excess[key]
-    return Verdict(
-        key=f"more-primes-{key}",
-        claim=f"Of the words {SIDES[key]}, more are 10 for the GPT-2 than for the HMM.",
-        paper="more",
-        ours=f"GPT-2 {format_estimate(gpt.right)}, HMM {format_estimate(hmm.right)}; difference"
-        f" {format_estimate(excess)}",
-        criterion="the interval of the difference is above 0",
-        agrees=above(excess, 0),
-        why=f"Over {gpt.places:,} and {hmm.places:,} places. A model that generates no prime has no"
-        " share.",
-    )
-
-
-def _confuses_square_free(result: Result, key: str) -> Verdict:
-    gpt, hmm = (result.primes[name][key] for name in ("GPT-2", "HMM"))
-    whole = {"generated": "all generated words", "standing": "all words of the text"}[key]
-    return Verdict(
-        key=f"square-free-{key}",
-        claim=f"Primes are very frequently confused with square-free words ({SIDES[key]}).",
-        paper="very frequently",
-        ours=f"{format_estimate(gpt.wrong_square_free)} of the wrong words are square-free; of"
-        f" {whole} except primes, {gpt.square_free:.3f} are; HMM"
-        f" {format_estimate(hmm.wrong_square_free)}",
-        criterion="the interval for the wrong words is above the share for all words",
-        agrees=above(gpt.wrong_square_free, gpt.square_free),
-        why=f"Of the odd numbers that are not prime, {result.odd_square_free:.3f} are square-free,"
-        " so a model that knew only which numbers are odd would reach that share. Places are"
-        " treated as independent.",
-    )
+    gpt, hmm = result.primes["GPT-2"], result.primes["HMM"]
+    everywhere = {"generated": "all generated words", "standing": "all words of the text"}
+    more = [
+        Verdict(
+            key=f"more-primes-{key}",
+            claim=f"Of the words {title}, more are 10 for the GPT-2 than for the HMM.",
+            paper="more",
+            ours=f"GPT-2 {format_estimate(gpt[key].right)}, HMM {format_estimate(hmm[key].right)};"
+            f" difference {format_estimate(result.excess[key])}",
+            criterion="the interval of the difference is above 0",
+            agrees=above(result.excess[key], 0),
+            why=f"Over {gpt[key].places:,} and {hmm[key].places:,} places. A model that generates"
+            " no prime has no share.",
+        )
+        for key, title in SIDES.items()
+    ]
+    confused = [
+        Verdict(
+            key=f"square-free-{key}",
+            claim=f"Primes are very frequently confused with square-free words ({title}).",
+            paper="very frequently",
+            ours=f"{format_estimate(gpt[key].wrong_square_free)} of the wrong words are"
+            f" square-free; of {everywhere[key]} except primes, {gpt[key].square_free:.3f} are; HMM"
+            f" {format_estimate(hmm[key].wrong_square_free)}",
+            criterion="the interval for the wrong words is above the share for all words",
+            agrees=above(gpt[key].wrong_square_free, gpt[key].square_free),
+            why=f"Of the odd numbers that are not prime, {result.odd_square_free:.3f} are"
+            " square-free, so a model that knew only which numbers are odd would reach that share."
+            " Places are treated as independent.",
+        )
+        for key, title in SIDES.items()
+    ]
+    return more + confused
