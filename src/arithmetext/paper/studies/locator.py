@@ -10,7 +10,7 @@ from ...evaluation.estimates import Estimate, wilson
 from ...integers import format_integer
 from ...search.locate import EFFORTS, locate
 from ...text.sieve import words
-from ..figures import LINES, plot_estimates
+from ..figures import LINES, plot_estimates, token_axis
 from ..study import Table, Verdict
 
 TITLE = "How many words tell where they stand"
@@ -96,12 +96,8 @@ def _measure(scale: int, length: int, random: np.random.Generator, settings: Set
 def summarize_longest(rows: list[Row]) -> Longest:
     length = max(row.length for row in rows)
     longest = [row for row in rows if row.length == length]
-    return Longest(
-        length,
-        found=sum(row.found for row in longest),
-        windows=sum(row.windows for row in longest),
-        expected=max(row.expected for row in longest),
-    )
+    found, windows = sum(row.found for row in longest), sum(row.windows for row in longest)
+    return Longest(length, found, windows, max(row.expected for row in longest))
 
 
 def plot(result: Result) -> Figure:
@@ -116,10 +112,7 @@ def plot(result: Result) -> Figure:
         plot_estimates(left, lengths, [row.located for row in rows], label=label, **style)
         right.plot(lengths, [row.seconds for row in rows], **style)
     for axes in (left, right):
-        axes.set_xscale("log", base=2)
-        axes.set_xticks(sorted({row.length for row in result.rows}))
-        axes.xaxis.set_major_formatter("{x:.0f}")
-        axes.set_xlabel("words in the window")
+        token_axis(axes, lengths, "words in the window")
         axes.grid(alpha=0.3)
     left.set_ylabel("share of windows located")
     left.legend(fontsize=8)
@@ -129,18 +122,16 @@ def plot(result: Result) -> Figure:
 
 
 def caption(result: Result) -> str:
-    effort = (
-        " The search was stopped early; a longer search finds more of the short windows."
-        if result.efforts < len(EFFORTS)
-        else ""
-    )
-    return (
+    text = (
         f"Left: the share of {result.rows[0].windows} windows of consecutive words, drawn uniformly"
         " below each bound, whose first integer was found from the words alone, with 95 %"
         " intervals (Wilson). Right: the time that the search took. A window counts as located only"
         " if it was found at its place and nowhere else. If a window also has other places by"
-        f" chance, no method can tell which of them it comes from.{effort}"
+        " chance, no method can tell which of them it comes from."
     )
+    if result.efforts < len(EFFORTS):
+        text += " The search was stopped early; a longer search finds more of the short windows."
+    return text
 
 
 def table(result: Result) -> Table:
