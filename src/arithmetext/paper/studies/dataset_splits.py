@@ -65,9 +65,8 @@ def run(settings: Settings) -> Result:
         ("test", CHUNKS, cut.test),
         *(("test", None, far_window(power)) for power in settings.powers),
     ]
-    return summarise(
-        settings.n, [Range(use, k, lo, hi - 1, hi - lo) for use, k, (lo, hi) in ranges]
-    )
+    found = [Range(use, chunk, lo, hi - 1, hi - lo) for use, chunk, (lo, hi) in ranges]
+    return summarise(settings.n, found)
 
 
 def summarise(n: int, ranges: list[Range]) -> Result:
@@ -146,7 +145,6 @@ def table(result: Result) -> Table:
 
 def verdicts(result: Result) -> list[Verdict]:
     n, chunk = result.n, result.n // CHUNKS
-    smallest, largest = result.training_shares
     test = next(each for each in result.ranges if each.use == "test")
     found = [
         Verdict(
@@ -163,11 +161,10 @@ def verdicts(result: Result) -> list[Verdict]:
             claim="Three quarters of each chunk are for training; the rest is for validation, and"
             " in the last chunk for test.",
             paper="3/4, 1/4, and 1/4 of the tenth",
-            ours=f"{smallest:.3f} of every chunk for training; {test.words:,} words of chunk"
-            f" {test.chunk} for test",
+            ours=f"{result.training_shares[0]:.3f} of every chunk for training; {test.words:,}"
+            f" words of chunk {test.chunk} for test",
             criterion="these are the paper's shares, up to one word",
-            agrees=abs(smallest - 0.75) < 1 / chunk
-            and abs(largest - 0.75) < 1 / chunk
+            agrees=all(abs(share - 0.75) < 1 / chunk for share in result.training_shares)
             and test.chunk == CHUNKS
             and 4 * test.words == chunk,
             why="The first chunk begins at 2, so its first three quarters lack one word.",
