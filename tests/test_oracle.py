@@ -177,6 +177,13 @@ def test_bisection_finds_the_least_good_index(end, least, data):
     assert all(0 <= i < end for i in asked)
 
 
+def test_the_oracle_closest_to_a_model_over_all_scales() -> None:
+    scales = [({2: a + 0.03, 13: a - 0.02, 19: a}, a) for a in (0.45, 0.43, 0.41, 0.4)]
+    assert residues.closest_bound(scales) == 19
+    scales[0][0][19] += 0.2
+    assert residues.closest_bound(scales) == 13
+
+
 def test_horizon_is_the_least_bound_that_is_good_enough():
     found = residues.horizon(10**10, accuracy=0.5, count=1 << 19)
     assert found.before.accuracy < 0.5 <= found.reached.accuracy

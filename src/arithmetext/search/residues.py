@@ -12,7 +12,7 @@ is empty exactly when c = 1. With B = 1 the smooth part is 1, the rest is the wh
 distribution is the unigram distribution.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from math import ceil, exp, inf, isqrt, log
@@ -134,6 +134,15 @@ def curve(at: int, bounds: Sequence[int], *, count: int = INTEGERS_SCORED) -> li
     halves. Each half is scored by an oracle estimated on the other half.
     """
     return [_score(*halves) for halves in count_rests(at, _end(at, count), bounds)]
+
+
+def closest_bound(scales: Sequence[tuple[Mapping[int, float], float]]) -> int:
+    """The bound whose oracle has an accuracy closest to a model's: least squares over scales.
+
+    Each scale has the oracles' accuracies by bound, and the model's accuracy.
+    """
+    bounds = list(scales[0][0])
+    return min(bounds, key=lambda bound: sum((known[bound] - a) ** 2 for known, a in scales))
 
 
 def _end(at: int, count: int) -> int:

@@ -1,6 +1,5 @@
 """Word accuracy against the number of tokens generated, far beyond the training text."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,14 +7,15 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ...evaluation import lengths
 from ...evaluation.estimates import above, meets, within
 from ...evaluation.evaluate import Alignment, alignment, by_tokens
-from ...search.residues import curve
+from ...evaluation.lengths import AccuracyCounts, LengthSpread, Trends
+from ...search.residues import closest_bound, curve
 from ..figures import plot_estimates, styles, swarm, token_axis
 from ..runs import TEST_NEAR, TESTS_FAR, Generation, TrainedModel, Training, generation, ntp
 from ..study import Table, Verdict
 from ..wording import cell, format_estimate, format_integer, format_number, join, plural
-from ._lengths import LOW, MAJORITY, Counts, Length, Trends, add_spread, count, known, trends
 
 TITLE = "Accuracy against the length generated"
 PLACE = 110
@@ -24,6 +24,8 @@ COST = {"laptop": 90, "gpu": 370}
 TRAINED_TO = 10**11  # the end of the paper's training text; the claims are about larger integers
 SETTLED = (0.35, 0.45)  # near 0.4
 STEADY = 0.02  # a smaller change of accuracy counts as none
+MAJORITY = (0.3, 0.5)  # around 0.4, for a single continuation
+LOW = 0.12  # just below 0.1, with room for the noise of a single continuation
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Scale:
     """Continuations of prompts near one integer."""
 
     at: int
-    by_tokens: list[Length]
+    by_tokens: list[LengthSpread]
     alignment: Alignment
     oracles: dict[int, float]  # accuracy of an oracle, by its bound (search/residues.py)
 
@@ -49,7 +51,7 @@ class Scale:
         return format_integer(self.at)
 
     @property
-    def whole(self) -> Length:
+    def whole(self) -> LengthSpread:
         """The accuracy over all tokens."""
         return self.by_tokens[-1]
 
@@ -57,61 +59,50 @@ class Scale:
 @dataclass(frozen=True)
 class Result:
     scales: list[Scale]
-    counts: Counts
+    counts: AccuracyCounts
     oracle_bound: int  # of the oracle whose accuracy is closest to the model's
     far: Trends  # over the scales beyond the training text
-    far_counts: Counts
+    far_counts: AccuracyCounts
     far_chance: float  # mean chance level
     training: Training
     generation: Generation
 
 
 def settings(scale: str) -> Settings:
-    return Settings(
-        model=ntp(scale),
-        scales=(TEST_NEAR, *TESTS_FAR),
-        generation=generation(scale),
-        bounds=(1, 2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61),
-        integers=2**21 if scale == "laptop" else 2**24,
-    )
+    bounds = (1, 2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
+    integers = 2**21 if scale == "laptop" else 2**24
+    return Settings(ntp(scale), (TEST_NEAR, *TESTS_FAR), generation(scale), bounds, integers)
 
 
 def run(settings: Settings) -> Result:
     scales = []
     for at in settings.scales:
         prompts, made = settings.model.continuations(at, settings.generation)
-        lengths = [add_spread(length) for length in by_tokens(prompts, made)]
+        spreads = [lengths.add_spread(length) for length in by_tokens(prompts, made)]
         oracles = curve(at, settings.bounds, count=settings.integers)
         accuracies = {oracle.bound: oracle.accuracy for oracle in oracles}
-        scales.append(Scale(at, lengths, alignment(prompts, made), accuracies))
+        scales.append(Scale(at, spreads, alignment(prompts, made), accuracies))
     return summarise(scales, settings.model.training(), settings.generation)
 
 
 def summarise(scales: list[Scale], training: Training, generation: Generation) -> Result:
     far = far_scales(scales)
+    aligned, far_aligned = ([scale.alignment for scale in each] for each in (scales, far))
     return Result(
-        scales=scales,
-        counts=count([scale.alignment for scale in scales]),
-        oracle_bound=_closest_oracle(scales),
-        far=trends([scale.by_tokens for scale in far]),
-        far_counts=count([scale.alignment for scale in far]),
-        far_chance=float(np.mean([scale.alignment.chance.value for scale in far])),
-        training=training,
-        generation=generation,
+        scales,
+        lengths.count_accuracies(aligned, MAJORITY, LOW),
+        closest_bound([(scale.oracles, scale.whole.accuracy.value or 0) for scale in scales]),
+        lengths.trends([scale.by_tokens for scale in far]),
+        lengths.count_accuracies(far_aligned, MAJORITY, LOW),
+        float(np.mean([alignment.chance.value for alignment in far_aligned])),
+        training,
+        generation,
     )
 
 
 def far_scales(scales: list[Scale]) -> list[Scale]:
     """The scales that the paper's claims are about."""
     return [scale for scale in scales if scale.at > TRAINED_TO]
-
-
-def _closest_oracle(scales: Sequence[Scale]) -> int:
-    """The bound with the least squared difference between oracle and model, over all scales."""
-    bounds = list(scales[0].oracles)
-    ours = np.array([scale.whole.accuracy.value for scale in scales], np.float64)
-    theirs = np.array([[scale.oracles[bound] for scale in scales] for bound in bounds])
-    return bounds[int(np.square(theirs - ours).sum(1).argmin())]
 
 
 def plot(result: Result) -> Figure:
@@ -128,18 +119,16 @@ def _plot_lengths(axes: Axes, scales: list[Scale]) -> None:
     tokens = [length.tokens for length in scales[0].by_tokens]
     for scale, side, style in zip(scales, np.linspace(-0.27, 0.27, 4), styles(), strict=True):
         beside = np.array(tokens) * 2.0**side
-        points: dict[str, Any] = {"color": style["color"], "marker": style["marker"], "alpha": 0.2}
-        for x, length in zip(beside, scale.by_tokens, strict=True):
-            values = known(length.each)
-            jittered = x * 2 ** random.uniform(-0.08, 0.08, len(values))
-            axes.scatter(jittered, values, s=7, linewidths=0, rasterized=True, **points)
+        x = np.repeat(beside, [length.prompts for length in scale.by_tokens])
+        y = np.concatenate([lengths.known(length.each) for length in scale.by_tokens])
+        jittered = x * 2 ** random.uniform(-0.08, 0.08, len(x))
+        points: dict[str, Any] = {"s": 7, "linewidths": 0, "alpha": 0.2, "rasterized": True}
+        axes.scatter(jittered, y, color=style["color"], marker=style["marker"], **points)
         means = [length.accuracy for length in scale.by_tokens]
         style |= {"ms": 5, "mec": "white", "mew": 0.6}
         plot_estimates(axes, beside, means, label=scale.name, **style)
     token_axis(axes, tokens, "tokens generated")
-    axes.set_ylabel("word accuracy")
-    axes.set_ylim(-0.03, 1.2)
-    axes.set_yticks(np.linspace(0, 1, 6))
+    axes.set(ylabel="word accuracy", ylim=(-0.03, 1.2), yticks=np.linspace(0, 1, 6))
     axes.grid(alpha=0.3)
     axes.legend(title="integers near", ncols=4, loc="upper right", fontsize=8, title_fontsize=8)
 
@@ -152,8 +141,8 @@ def _plot_continuations(axes: Axes, result: Result) -> None:
         values = np.array([one.accuracy for one in each])
         slipped = np.array([one.slips > 0 for one in each], bool)
         x = place + swarm(values, bin_width=0.01, most=0.45)
-        points: dict[str, Any] = {"color": style["color"], "marker": style["marker"], "s": 9}
-        axes.scatter(x[~slipped], values[~slipped], linewidths=0, **points)
+        dot: dict[str, Any] = {"s": 9, "color": style["color"], "marker": style["marker"]}
+        axes.scatter(x[~slipped], values[~slipped], linewidths=0, **dot)
         axes.scatter(x[slipped], values[slipped], **cross)
         ends = (place - 0.48, place + 0.48)
         axes.hlines(scale.alignment.chance.value or 0, *ends, linestyle="--", **line)
@@ -163,10 +152,8 @@ def _plot_continuations(axes: Axes, result: Result) -> None:
     axes.plot([], [], label=f"knows n modulo primes to {result.oracle_bound}", **line)
     axes.plot([], [], "--", label="chance level", **line)
     axes.set_xticks(range(len(result.scales)), [scale.name for scale in result.scales])
-    axes.set_xlim(-0.6, len(result.scales) - 0.4)
-    axes.set_ylim(0, axes.get_ylim()[1] * 1.2)
-    axes.set_xlabel("integers near")
-    axes.set_ylabel("word accuracy of a whole continuation")
+    axes.set(xlim=(-0.6, len(result.scales) - 0.4), ylim=(0, axes.get_ylim()[1] * 1.2))
+    axes.set(xlabel="integers near", ylabel="word accuracy of a whole continuation")
     axes.grid(alpha=0.3)
     axes.legend(ncols=2, loc="upper center", fontsize=8, handletextpad=0.5, columnspacing=1)
 
@@ -178,15 +165,14 @@ def caption(result: Result) -> str:
         "Word accuracy of continuations that take the likeliest token each time (β = ∞):"
         f" {how.prompts} prompts of {how.tokens} tokens (each token is {result.training.token})"
         f" near each of {join(scale.name for scale in result.scales)}, seed {how.seed}. Left:"
-        " accuracy of the first tokens generated. Each point is a prompt. Lines are means with 95 %"
+        " accuracy of the first tokens generated, a point for each prompt, and means with 95 %"
         " intervals (bootstrap over prompts). The scales are drawn side by side. Right: each"
-        f" continuation of {result.scales[0].whole.tokens} tokens. Crosses are continuations found"
-        " to have slipped: they left out or added words. The dashed line is the chance level, the"
-        " accuracy of unrelated text with the same word frequencies. The solid line is the oracle"
-        f" that knows n modulo the powers of the primes up to {result.oracle_bound}; of all such"
-        " oracles it matches the model best. Over all tokens the mean accuracy is"
-        f" {min(means):.3f} to {max(means):.3f}, depending on the scale. Of"
-        f" {counts.continuations} continuations,"
+        f" continuation of {result.scales[0].whole.tokens} tokens. Crosses were found to have"
+        " slipped: they left out or added words. Dashed: the chance level, the accuracy of"
+        " unrelated text with the same word frequencies. Solid: the oracle that knows n modulo the"
+        f" powers of the primes up to {result.oracle_bound}, the one that matches the model best."
+        f" Over all tokens the mean accuracy is {min(means):.3f} to {max(means):.3f}, depending on"
+        f" the scale. Of {counts.continuations} continuations,"
         f" {counts.low} have an accuracy below {LOW}, {counts.collapsed} are no better than chance,"
         f" and {counts.slipped} slipped."
     )
@@ -206,9 +192,11 @@ def table(result: Result) -> Table:
 
 
 def verdicts(result: Result) -> list[Verdict]:
-    far, counts, bound = far_scales(result.scales), result.far_counts, result.oracle_bound
+    far, found, counts = far_scales(result.scales), result.far, result.far_counts
+    first, last = far[0].by_tokens[0].tokens, far[0].whole.tokens
     means = [f"{format_number(scale.whole.accuracy.value)} near {scale.name}" for scale in far]
     chance = [f"{format_estimate(scale.alignment.chance)} near {scale.name}" for scale in far]
+    oracle = [f"{scale.oracles[result.oracle_bound]:.3f}" for scale in far]
     return [
         *(_settles(scale, result.training) for scale in far),
         Verdict(
@@ -216,15 +204,49 @@ def verdicts(result: Result) -> list[Verdict]:
             claim=f"Accuracy does not depend on the scale, from {far[0].name} to {far[-1].name}.",
             paper="not affected",
             ours=f"{', '.join(means)}; change from the first to the last:"
-            f" {format_estimate(result.far.scale_change)}",
+            f" {format_estimate(found.scale_change)}",
             criterion=f"the interval of the change is within ±{STEADY}",
-            agrees=within(result.far.scale_change, -STEADY, STEADY),
-            why=f"The oracle that knows n modulo the powers of the primes up to {bound} matches the"
-            f" model best. Its accuracy is"
-            f" {', '.join(f'{scale.oracles[bound]:.3f}' for scale in far)}: the text itself"
-            " changes by that much.",
+            agrees=within(found.scale_change, -STEADY, STEADY),
+            why="The oracle that knows n modulo the powers of the primes up to"
+            f" {result.oracle_bound} matches the model best. Its accuracy is {', '.join(oracle)}:"
+            " the text itself changes by that much.",
         ),
-        *_verdicts_on_length(result, far),
+        Verdict(
+            key="highest-for-few",
+            claim="Accuracy is highest on average when few tokens are generated.",
+            paper="it is",
+            ours=f"highest at {plural(found.best_tokens, 'token')},"
+            f" {format_number(found.best_accuracy)}; accuracy at {plural(first, 'token')} minus"
+            f" that at {last}: {format_estimate(found.fall)}, the same prompts near"
+            f" {join(scale.name for scale in far)}",
+            criterion="it is highest at 8 tokens or fewer and the interval is above 0",
+            agrees=found.best_tokens <= 8 and above(found.fall, 0),
+            why="Unless every token is a word, a prompt may end inside a word, and the first token"
+            " may only complete it.",
+        ),
+        Verdict(
+            key="varies-for-few",
+            claim="Accuracy varies more between prompts when few tokens are generated.",
+            paper="it does",
+            ours=f"standard deviation {format_estimate(found.deviation_first)} at"
+            f" {plural(first, 'token')}, {format_estimate(found.deviation_last)} at {last};"
+            f" difference {format_estimate(found.deviation_fall)}",
+            criterion="the interval of the difference is above 0",
+            agrees=above(found.deviation_fall, 0),
+            why="A share of one or two words varies by chance alone, whatever the model knows.",
+        ),
+        Verdict(
+            key="independent-of-length",
+            claim="Accuracy becomes largely independent of the length as more is generated.",
+            paper="it does",
+            ours=f"{format_number(found.quarter_accuracy)} over"
+            f" {plural(found.quarter_tokens, 'token')}, {format_number(found.whole_accuracy)} over"
+            f" {last}: change {format_estimate(found.late_change)}",
+            criterion=f"the interval of the change is within ±{STEADY}",
+            agrees=within(found.late_change, -STEADY, STEADY),
+            why="The paper's accuracy is over all tokens. It averages over the earlier ones, so it"
+            " falls more slowly than the accuracy of the last words.",
+        ),
         Verdict(
             key="two-clusters",
             claim="The accuracy of a whole continuation is either around 0.4 (the majority) or just"
@@ -269,48 +291,3 @@ def _settles(scale: Scale, training: Training) -> Verdict:
         f" the accuracy is {format_estimate(scale.alignment.realigned_accuracy)}. The share of"
         f" continuations that slipped is {format_estimate(scale.alignment.slipped)}.",
     )
-
-
-def _verdicts_on_length(result: Result, far: list[Scale]) -> list[Verdict]:
-    found, first, last = result.far, far[0].by_tokens[0].tokens, far[0].whole.tokens
-    return [
-        Verdict(
-            key="highest-for-few",
-            claim="Accuracy is highest on average when few tokens are generated.",
-            paper="it is",
-            ours=f"highest at {plural(found.best_tokens, 'token')},"
-            f" {format_number(found.best_accuracy)}; accuracy at {plural(first, 'token')} minus"
-            f" that at {last}: {format_estimate(found.fall)}, the same prompts near"
-            f" {join(scale.name for scale in far)}",
-            criterion="it is highest at 8 tokens or fewer and the interval of the difference is"
-            " above 0",
-            agrees=found.best_tokens <= 8 and above(found.fall, 0),
-            why="Here every token is a word."
-            if result.training.token == "a word"
-            else "A prompt may end inside a word, so the first token may only complete a word that"
-            " is half spelled.",
-        ),
-        Verdict(
-            key="varies-for-few",
-            claim="Accuracy varies more between prompts when few tokens are generated.",
-            paper="it does",
-            ours=f"standard deviation {format_estimate(found.deviation_first)} at"
-            f" {plural(first, 'token')}, {format_estimate(found.deviation_last)} at {last};"
-            f" difference {format_estimate(found.deviation_fall)}",
-            criterion="the interval of the difference is above 0",
-            agrees=above(found.deviation_fall, 0),
-            why="A share of one or two words varies by chance alone, whatever the model knows.",
-        ),
-        Verdict(
-            key="independent-of-length",
-            claim="Accuracy becomes largely independent of the length as more is generated.",
-            paper="it does",
-            ours=f"{format_number(found.quarter_accuracy)} over"
-            f" {plural(found.quarter_tokens, 'token')}, {format_number(found.whole_accuracy)} over"
-            f" {last}: change {format_estimate(found.late_change)}",
-            criterion=f"the interval of the change is within ±{STEADY}",
-            agrees=within(found.late_change, -STEADY, STEADY),
-            why="The paper's accuracy is over all tokens. It averages over the earlier ones, so it"
-            " falls more slowly than the accuracy of the last words.",
-        ),
-    ]

@@ -7,20 +7,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...evaluation.estimates import Estimate, bootstrap, share
-from ...evaluation.evaluate import Alignment, LengthAccuracy
-
-MAJORITY = (0.3, 0.5)  # around 0.4, for a single continuation
-LOW = 0.12  # just below 0.1, with room for the noise of a single continuation
+from .estimates import Estimate, bootstrap, share
+from .evaluate import Alignment, LengthAccuracy
 
 
 @dataclass(frozen=True)
-class Length(LengthAccuracy):
+class LengthSpread(LengthAccuracy):
     """The word accuracy of the first tokens generated, and its spread between prompts."""
 
     prompts: int  # with a word in these tokens; all statistics are over these
     deviation: float | None
     quantiles: list[float | None]  # minimum, quartiles and maximum
+
+
+def add_spread(length: LengthAccuracy) -> LengthSpread:
+    values = known(length.each)
+    deviation = float(values.std()) if len(values) else None
+    quantiles = np.quantile(values, np.linspace(0, 1, 5)).tolist() if len(values) else [None] * 5
+    return LengthSpread(
+        **vars(length), prompts=len(values), deviation=deviation, quantiles=quantiles
+    )
 
 
 @dataclass(frozen=True)
@@ -38,28 +44,6 @@ class Trends:
     quarter_accuracy: float | None
     whole_accuracy: float | None
     late_change: Estimate  # the accuracy of the whole minus that of the quarter
-
-
-@dataclass(frozen=True)
-class Counts:
-    """How many whole continuations have which accuracy."""
-
-    continuations: int
-    majority: int  # accuracy in MAJORITY
-    low: int  # accuracy below LOW
-    collapsed: int  # no better than chance
-    low_or_collapsed: int
-    between: int  # accuracy below MAJORITY, but neither low nor collapsed
-    slipped: int
-    explained: int  # collapsed, but well above chance with each word at its own shift
-    collapsed_share: Estimate
-
-
-def add_spread(length: LengthAccuracy) -> Length:
-    values = known(length.each)
-    deviation = float(values.std()) if len(values) else None
-    quantiles = np.quantile(values, np.linspace(0, 1, 5)).tolist() if len(values) else [None] * 5
-    return Length(**vars(length), prompts=len(values), deviation=deviation, quantiles=quantiles)
 
 
 def trends(curves: Sequence[Sequence[LengthAccuracy]]) -> Trends:
@@ -95,22 +79,40 @@ def known(rows: Sequence[Any]) -> NDArray[np.float64]:
     return values[~np.isnan(values.reshape(len(rows), -1)).any(1)]
 
 
-def count(found: Sequence[Alignment]) -> Counts:
+@dataclass(frozen=True)
+class AccuracyCounts:
+    """How many whole continuations have which accuracy."""
+
+    continuations: int
+    majority: int  # accuracy in the range of the majority
+    low: int  # accuracy below the low bound
+    collapsed: int  # no better than chance
+    low_or_collapsed: int
+    between: int  # accuracy below the majority's, but neither low nor collapsed
+    slipped: int
+    explained: int  # collapsed, but well above chance with each word at its own shift
+    collapsed_share: Estimate
+
+
+def count_accuracies(
+    found: Sequence[Alignment], majority: tuple[float, float], low: float
+) -> AccuracyCounts:
+    """Count the continuations whose accuracy is in the range `majority`, below `low`, and so on."""
     each = [one for alignment in found for one in alignment.each]
     accuracy = np.array([one.accuracy for one in each])
     collapsed = np.array([one.collapsed for one in each], bool)
-    low_or_collapsed = collapsed | (accuracy < LOW)
+    low_or_collapsed = collapsed | (accuracy < low)
     explained = [
         (alignment.explained_by_shift.value or 0) * sum(one.collapsed for one in alignment.each)
         for alignment in found
     ]
-    return Counts(
+    return AccuracyCounts(
         continuations=len(each),
-        majority=int(((accuracy >= MAJORITY[0]) & (accuracy <= MAJORITY[1])).sum()),
-        low=int((accuracy < LOW).sum()),
+        majority=int(((accuracy >= majority[0]) & (accuracy <= majority[1])).sum()),
+        low=int((accuracy < low).sum()),
         collapsed=int(collapsed.sum()),
         low_or_collapsed=int(low_or_collapsed.sum()),
-        between=int((~low_or_collapsed & (accuracy < MAJORITY[0])).sum()),
+        between=int((~low_or_collapsed & (accuracy < majority[0])).sum()),
         slipped=sum(one.slips > 0 for one in each),
         explained=sum(map(round, explained)),
         collapsed_share=share(collapsed),
