@@ -13,6 +13,7 @@ from arithmetext.evaluation.estimates import (
     bootstrap,
     difference,
     format_estimate,
+    mean_and_error,
     meets,
     ratio,
     share,
@@ -53,6 +54,10 @@ def test_a_bootstrap_of_means_is_as_wide_as_their_error() -> None:
     assert found.value == values.mean()
     assert found.low is not None and found.high is not None
     assert math.isclose(found.high - found.low, 2 * 1.96 * values.std() / 20, rel_tol=0.1)
+
+
+def test_the_standard_error_of_a_mean() -> None:
+    assert mean_and_error(np.array([1.0, 2.0, 3.0, 4.0])) == (2.5, math.sqrt(5 / 3 / 4))
 
 
 def test_ratios_have_intervals_of_95_percent() -> None:

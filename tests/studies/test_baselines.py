@@ -1,10 +1,6 @@
 import pytest
 
-from arithmetext.paper.studies.baselines import (
-    horizon_by_accuracy,
-    horizon_by_nats,
-    summarize,
-)
+from arithmetext.paper.studies.baselines import summarize
 from arithmetext.search.residues import OracleScore
 
 from .cases import Case, check
@@ -18,30 +14,14 @@ CASES: list[Case] = [
     ({"scores.10.accuracy": 0.5}, {}),  # another model
 ]
 
-ORACLE = [
-    OracleScore(1, 0.2, 0.001, 3.0, 0.004),
-    OracleScore(4, 0.4, 0.002, 2.0, 0.003),
-    OracleScore(16, 0.3, 0.001, 2.5, 0.001),  # by chance
-    OracleScore(64, 0.6, 0.001, 1.0, 0.001),
-]
-
 
 @pytest.mark.parametrize("case", CASES)
 def test_verdicts(case: Case) -> None:
     check("baselines", case)
 
 
-def test_a_horizon_lies_between_bounds() -> None:
-    assert horizon_by_accuracy(ORACLE, 0.3) == pytest.approx(2)
-    assert horizon_by_nats(ORACLE, 2.5) == pytest.approx(2)
-    assert horizon_by_accuracy(ORACLE, 0.1) == horizon_by_nats(ORACLE, 4.0) == 1
-    assert horizon_by_accuracy(ORACLE, 0.6) == pytest.approx(64)
-    assert horizon_by_accuracy(ORACLE, 0.5) == pytest.approx(32)
-    assert horizon_by_accuracy(ORACLE, 0.61) is None
-    assert horizon_by_nats(ORACLE, 0.9) is None
-
-
 def test_the_paper_is_placed_on_the_curves_of_its_scales() -> None:
-    result = summarize({10**10: ORACLE, 10**13: ORACLE}, [], prompts=4)
-    assert list(result.paper_horizons) == [10**13]
+    oracle = [OracleScore(1, 0.2, 0.001, 3.0, 0.004), OracleScore(4, 0.6, 0.002, 2.0, 0.003)]
+    result = summarize({10**10: oracle, 10**13: oracle}, [], prompts=4)
+    assert result.paper_horizons == {10**13: pytest.approx(2)}  # its accuracy of 0.4
     assert result.oracle_errors == (0.002, 0.004)

@@ -43,6 +43,11 @@ def ratio(numerators: Any, denominators: Any = None) -> Estimate:
     return Estimate(float(above.sum() / below.sum()), float(low), float(high))
 
 
+def mean_and_error(values: NDArray[np.float64]) -> tuple[float, float]:
+    """The mean and its standard error."""
+    return float(values.mean()), float(np.std(values, ddof=1) / sqrt(len(values)))
+
+
 def share(hits: Any, among: Any = None) -> Estimate:
     """The share of prompts with a hit, among all prompts or those where `among` is true.
 

@@ -1,16 +1,12 @@
 """Models between the frequencies of words and the residues that decide them (not in the paper)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
-from ...evaluation.generation import continued
+from ...evaluation.horizon import ModelScore, horizon_by_accuracy, measure
 from ...evaluation.prompts import draw
-from ...evaluation.scoring import nats_and_words
-from ...evaluation.words import accuracies
 from ...integers import format_integer
 from ...models.language import LanguageModel
 from ...models.locator import Locator
@@ -34,7 +30,8 @@ ONE_TOKEN = "HMM, one token"  # trained as in the paper
 SEQUENCES = "HMM, sequences"
 UNIGRAM = "commonest word"
 
-SCALE_STYLES = (("#1b9e77", "-"), ("#d95f02", "--"), ("#4a46a8", ":"))
+SCALE_COLOURS = ("#1b9e77", "#d95f02", "#4a46a8")
+SCALE_LINES = ("-", "--", ":")
 MODEL_MARKERS = "sD^vP*X"
 
 
@@ -49,24 +46,6 @@ class Settings:
     following_tokens: int
     ngram_words: int
     trained: dict[str, TrainedModel]
-
-
-@dataclass(frozen=True)
-class ModelScore:
-    """A model at one scale: means over prompts with their standard errors.
-
-    Its horizon is the B whose oracle is as good, interpolated between bounds; None if it is better
-    than every oracle.
-    """
-
-    model: str
-    scale: int
-    accuracy: float
-    accuracy_error: float
-    nats: float  # per word
-    nats_error: float
-    horizon_by_accuracy: float | None
-    horizon_by_nats: float | None
 
 
 @dataclass(frozen=True)
@@ -90,9 +69,7 @@ def settings(scale: str) -> Settings:
         words = ("tokens.kind=words", "model.positions=rotary", "training.optimizer=muon")
         short = ("training.lr=4e-3", "training.steps=500", "training.warmup=50")
         trained[SEQUENCES] = TrainedModel("hmm-sequence", ("training.steps=600",))
-        trained["GPT-2, ρ = 1/2, a token a word"] = TrainedModel(
-            "ntp-paper-rho0.5", (*words, *short)
-        )
+        trained["GPT-2, ρ = 1/2, a token a word"] = TrainedModel("ntp-paper-rho0.5", words + short)
     return Settings(
         scales=(10**10, 10**13, 10**15),
         integers=1 << 24,
@@ -110,11 +87,18 @@ def run(settings: Settings) -> Result:
     curves = {
         scale: curve(scale, settings.bounds, count=settings.integers) for scale in settings.scales
     }
-    scores = [
-        _measure(name, model, tokenizer, scale, curves[scale], settings)
-        for name, model, tokenizer in _models(settings)
-        for scale in settings.scales
-    ]
+    scores = []
+    for name, model, tokenizer in _models(settings):
+        for scale, oracle in curves.items():
+            prompts = draw(
+                tokenizer,
+                unseen(scale, splits(TRAINED_TO).train),
+                number=settings.prompts,
+                length=settings.prompt_tokens,
+                following=settings.following_tokens,
+                seed=settings.seed,
+            )
+            scores.append(measure(name, scale, model, prompts, oracle))
     return summarize(curves, scores, settings.prompts)
 
 
@@ -130,90 +114,40 @@ def _models(settings: Settings) -> Iterator[tuple[str, LanguageModel, Tokenizer]
     yield "locator", Locator(words), words
 
 
-def _measure(
-    name: str,
-    model: LanguageModel,
-    tokenizer: Tokenizer,
-    scale: int,
-    oracle: Sequence[OracleScore],
-    settings: Settings,
-) -> ModelScore:
-    prompts = draw(
-        tokenizer,
-        unseen(scale, splits(TRAINED_TO).train),
-        number=settings.prompts,
-        length=settings.prompt_tokens,
-        following=settings.following_tokens,
-        seed=settings.seed,
-    )
-    made = continued(model, prompts, settings.following_tokens)
-    accuracy, accuracy_error = _mean(accuracies(made.predicted, made.true))
-    cost, words = nats_and_words(model, prompts)
-    nats, nats_error = _mean(cost / words)
-    return ModelScore(
-        name,
-        scale,
-        accuracy,
-        accuracy_error,
-        nats,
-        nats_error,
-        horizon_by_accuracy(oracle, accuracy),
-        horizon_by_nats(oracle, nats),
-    )
-
-
-def _mean(values: NDArray[np.float64]) -> tuple[float, float]:
-    """The mean and its standard error."""
-    return float(values.mean()), float(np.std(values, ddof=1) / np.sqrt(len(values)))
-
-
-def horizon_by_accuracy(oracle: Sequence[OracleScore], accuracy: float) -> float | None:
-    return _horizon(oracle, [score.accuracy for score in oracle], accuracy)
-
-
-def horizon_by_nats(oracle: Sequence[OracleScore], nats: float) -> float | None:
-    return _horizon(oracle, [-score.nats for score in oracle], -nats)
-
-
-def _horizon(oracle: Sequence[OracleScore], values: Sequence[float], value: float) -> float | None:
-    """Where the oracle's values reach a value, interpolated on a logarithmic scale of bounds."""
-    if value > values[-1]:
-        return None
-    bounds = np.log([score.bound for score in oracle])
-    return float(np.exp(np.interp(value, np.maximum.accumulate(values), bounds)))
-
-
 def summarize(
     curves: dict[int, list[OracleScore]], scores: list[ModelScore], prompts: int
 ) -> Result:
-    far = [scale for scale in curves if scale >= TESTS_FAR[0]]
-    oracle = [score for each in curves.values() for score in each]
-    errors = max(s.accuracy_error for s in oracle), max(s.nats_error for s in oracle)
-    paper = {scale: horizon_by_accuracy(curves[scale], PAPER_ACCURACY) for scale in far}
+    paper = {
+        scale: horizon_by_accuracy(oracle, PAPER_ACCURACY)
+        for scale, oracle in curves.items()
+        if scale >= TESTS_FAR[0]
+    }
+    oracles = [score for oracle in curves.values() for score in oracle]
+    errors = max(s.accuracy_error for s in oracles), max(s.nats_error for s in oracles)
     return Result(curves, scores, paper, errors, prompts)
 
 
 def plot(result: Result) -> Figure:
     figure = Figure(figsize=(9.6, 4.8), layout="constrained")
     left, right = figure.subplots(1, 2)
-    colours = {}
-    for (scale, oracle), (colour, line) in zip(result.curves.items(), SCALE_STYLES, strict=True):
-        colours[scale] = colour
-        bounds = [score.bound for score in oracle]
+    colours = dict(zip(result.curves, SCALE_COLOURS, strict=True))
+    for (scale, oracle), line in zip(result.curves.items(), SCALE_LINES, strict=True):
+        bounds, colour = [score.bound for score in oracle], colours[scale]
         accuracy, nats = [score.accuracy for score in oracle], [score.nats for score in oracle]
         label = f"oracle at {format_integer(scale)}"
-        left.plot(bounds, accuracy, color=colour, linestyle=line, label=label)
-        right.plot(bounds, nats, color=colour, linestyle=line)
+        left.plot(bounds, accuracy, color=colour, ls=line, label=label)
+        right.plot(bounds, nats, color=colour, ls=line)
     circle = {"marker": "o", "linestyle": "", "mfc": "white", "ms": 9}
     for scale, bound in result.paper_horizons.items():
         left.plot(bound, PAPER_ACCURACY, mec=colours[scale], mew=1.5, **circle)
     names = list(dict.fromkeys(score.model for score in result.scores))
     markers = dict(zip(names, MODEL_MARKERS, strict=False))
     for score in result.scores:
-        style = {"color": colours[score.scale], "marker": markers[score.model], "ms": 8}
+        style = {"color": colours[score.scale], "mec": "black", "ms": 8}
+        marker = markers[score.model]
         beyond = 2 * result.curves[score.scale][-1].bound  # to the right of the lines
-        left.plot(score.horizon_by_accuracy or beyond, score.accuracy, mec="black", **style)
-        right.plot(score.horizon_by_nats or beyond, score.nats, mec="black", **style)
+        left.plot(score.horizon_by_accuracy or beyond, score.accuracy, marker, **style)
+        right.plot(score.horizon_by_nats or beyond, score.nats, marker, **style)
     for name, marker in markers.items():
         right.plot([], [], marker, color="0.7", mec="black", ms=7, label=name)
     right.plot([], [], mec="0.3", label="the paper's GPT-2 (accuracy)", **circle)
@@ -244,19 +178,15 @@ def caption(result: Result) -> str:
 
 def table(result: Result) -> Table:
     header = ["model", "at", "accuracy", "±", "nats per word", "±", "horizon", "horizon by nats"]
-    rows = [
-        [score.model, format_integer(score.scale), *_rounded(score)]
-        + [
-            "beyond" if bound is None else round(bound, 1)
-            for bound in (score.horizon_by_accuracy, score.horizon_by_nats)
-        ]
-        for score in result.scores
-    ]
-    rows += [
-        [f"oracle, B = {score.bound}", format_integer(scale), *_rounded(score)] + [score.bound] * 2
-        for scale, oracle in result.curves.items()
-        for score in oracle
-    ]
+    rows: list[list[str | float]] = []
+    for score in result.scores:
+        horizons = (score.horizon_by_accuracy, score.horizon_by_nats)
+        bounds = ["beyond" if bound is None else round(bound, 1) for bound in horizons]
+        rows.append([score.model, format_integer(score.scale), *_rounded(score), *bounds])
+    for scale, oracle in result.curves.items():
+        for each in oracle:
+            name, bounds = f"oracle, B = {each.bound}", [each.bound, each.bound]
+            rows.append([name, format_integer(scale), *_rounded(each), *bounds])
     return header, rows
 
 

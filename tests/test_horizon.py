@@ -1,0 +1,37 @@
+"""The residue oracle that is as good as a model."""
+
+import pytest
+
+from arithmetext.evaluation.horizon import horizon_by_accuracy, horizon_by_nats, measure
+from arithmetext.evaluation.prompts import draw
+from arithmetext.models.locator import Locator
+from arithmetext.search.residues import OracleScore
+from arithmetext.tokens import WordTokens
+
+ORACLE = [
+    OracleScore(1, 0.2, 0.001, 3.0, 0.004),
+    OracleScore(4, 0.4, 0.002, 2.0, 0.003),
+    OracleScore(16, 0.3, 0.001, 2.5, 0.001),  # by chance
+    OracleScore(64, 0.6, 0.001, 1.0, 0.001),
+]
+
+
+def test_a_horizon_lies_between_bounds() -> None:
+    assert horizon_by_accuracy(ORACLE, 0.3) == pytest.approx(2)
+    assert horizon_by_nats(ORACLE, 2.5) == pytest.approx(2)
+    assert horizon_by_accuracy(ORACLE, 0.1) == horizon_by_nats(ORACLE, 4.0) == 1
+    assert horizon_by_accuracy(ORACLE, 0.6) == pytest.approx(64)
+    assert horizon_by_accuracy(ORACLE, 0.5) == pytest.approx(32)
+    assert horizon_by_accuracy(ORACLE, 0.61) is None
+    assert horizon_by_nats(ORACLE, 0.9) is None
+
+
+def test_a_model_without_mistakes_is_better_than_every_oracle() -> None:
+    tokens = WordTokens.commonest(256)
+    window = (10**9, 10**9 + 10**6)
+    prompts = draw(tokens, window, number=3, length=96, following=8)
+    found = measure("locator", 10**9, Locator(tokens), prompts, ORACLE)
+    assert (found.model, found.scale) == ("locator", 10**9)
+    assert (found.accuracy, found.accuracy_error) == (1, 0)
+    assert found.nats == pytest.approx(0, abs=1e-6)
+    assert found.horizon_by_accuracy is found.horizon_by_nats is None
