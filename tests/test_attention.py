@@ -16,6 +16,7 @@ from arithmetext.evaluation.attention import (
     AttentionByDistance,
     begins,
     by_distance,
+    last_token,
     peaks_at_multiples,
     swing,
 )
@@ -192,3 +193,14 @@ def test_peaks_at_multiples_are_counted() -> None:
     assert peaks_at_multiples(curve, 4) == (2, 3)  # 4 and 12, not 8; 16 has one neighbour
     curve[13] = UNKNOWN
     assert peaks_at_multiples(curve, 4) == (1, 3)
+
+
+def test_attention_to_the_last_token_itself_does_not_count() -> None:
+    layers = torch.tensor([[0.2, 0.3, 0.5], [0.6, 0.1, 0.3], [0.1, 0.2, 0.7]]).double()
+    attention = torch.zeros(3, 2, 3, 3).double()
+    attention[:, :, -1] = layers[:, None] + torch.tensor([0.1, -0.1])[:, None]  # two heads
+    found = last_token(attention)
+    assert found.layers == [pytest.approx(row) for row in layers.tolist()]
+    assert found.mean == pytest.approx([0.3, 0.2, 0.5])
+    assert (found.most, found.largest) == (1, pytest.approx(0.3))
+    assert found.layers_at_previous == 2

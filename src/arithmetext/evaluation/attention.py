@@ -138,6 +138,29 @@ def swing(curves: Values, period: int) -> Values:
     return np.asarray(np.ptp(residues, axis=0))
 
 
+@dataclass(frozen=True)
+class LastToken:
+    """How much attention the last token of a text pays to each token."""
+
+    layers: list[list[float]]  # the mean over the heads of each layer
+    mean: list[float]  # the mean over all layers
+    most: int  # the position, from 1, of the token with most attention, other than the last
+    layers_at_previous: int  # how many layers attend most to the token before the last
+
+    @property
+    def largest(self) -> float:
+        return self.mean[self.most - 1]
+
+
+def last_token(attention: Tensor) -> LastToken:
+    """Summarise the attention of the last token; attention: [layers, heads, tokens, tokens]."""
+    layers = attention[:, :, -1].mean(1).tolist()
+    weights = np.array(layers)
+    mean = weights.mean(0)
+    at_previous = weights[:, :-1].argmax(1) == weights.shape[1] - 2
+    return LastToken(layers, mean.tolist(), int(mean[:-1].argmax()) + 1, int(at_previous.sum()))
+
+
 def _in_window(
     model: LanguageModel, tokenizer: Tokenizer, ids: Tensor, farthest: int
 ) -> tuple[Values, Integers]:

@@ -1,21 +1,16 @@
 """How words are cut into tokens, and where a model attends (the paper's attention figure)."""
 
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ...evaluation.attention import HeadsByDistance, by_distance
-from ...evaluation.prompts import draw
+from ...evaluation.attention import HeadsByDistance, LastToken, by_distance, last_token
 from ...text.sieve import words
-from ...text.splits import unseen
 from ...tokens import BPE
-from ...tokens.picture import word_spans
+from ...tokens.contents import ONE, PART, SEVERAL, SPACE, Contents, contents, count_merged
 from ...tokens.spelling import ALPHABET, spell
 from ..figures import COLOURS, LINES, legend_above, token_strip
 from ..runs import TESTS_FAR, TrainedModel, with_vocabulary
@@ -26,10 +21,10 @@ TITLE = "Tokens, and where attention goes"
 PLACE = 60
 COST = {"laptop": 45, "gpu": 700}
 
-PERIOD = 4
-PAPER_TOKENS = ("10 1010 ", "10 1100", " 1100", " 1010", " ", "10 1100", "10 ", "10 1010")
+PERIOD = 4  # one of four consecutive integers is divisible by 4
+PAPER_TOKENS = ["10 1010 ", "10 1100", " 1100", " 1010", " ", "10 1100", "10 ", "10 1010"]
 
-ONE, SEVERAL, PART, SPACE = "one word", "several words", "part of a word", "a space"
+_ORIGINS = {"own": "the token that attends", "next": "the token to be predicted"}
 
 
 @dataclass(frozen=True)
@@ -45,33 +40,9 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Cut:
-    """A text in tokens, and what the tokens hold."""
-
-    tokens: list[str]
-    kinds: list[str]  # for each token: one word, several words, part of a word, or a space
-    counts: dict[str, int]  # how many tokens are of each kind
-    split: list[int]  # integers whose words lie in more than one token
-
-
-@dataclass(frozen=True)
-class LastToken:
-    """How much attention the last token pays to each token of the text."""
-
-    layers: list[list[float]]  # the mean over the heads of each layer
-    mean: list[float]  # the mean over all layers
-    most: int  # the position, from 1, of the token with most attention, other than the last
-    layers_at_previous: int  # how many layers attend most to the token before the last
-
-    @property
-    def largest(self) -> float:
-        return self.mean[self.most - 1]
-
-
-@dataclass(frozen=True)
 class Result:
     integers: tuple[int, int]
-    cut: Cut
+    cut: Contents
     vocabulary: list[str]
     merged: int  # tokens of the vocabulary that are two earlier ones joined
     attention: LastToken
@@ -83,6 +54,10 @@ class Result:
     clearest: str  # the way of counting for which some head has the clearest period
     counted: tuple[int, int]
     words_per_token: dict[int, float]  # by the size of the vocabulary
+
+    @property
+    def heads(self) -> HeadsByDistance:
+        return self.distances[self.clearest]
 
 
 def settings(scale: str) -> Settings:
@@ -99,74 +74,31 @@ def settings(scale: str) -> Settings:
 
 
 def run(settings: Settings) -> Result:
-    it = settings.model.load()
-    tokenizer, (first, last) = it.tokenizer, settings.integers
+    subject, (first, last) = settings.model.load(), settings.integers
+    model, tokenizer, vocabulary = subject.model, subject.tokenizer, subject.tokenizer.vocabulary
     # Like the paper's figure, without the space after the last word.
     ids = tokenizer.encode_text(spell(words(first, last + 1)).rstrip()).astype(np.int64)
-    windows = draw(
-        tokenizer,
-        unseen(settings.at, it.trained),
-        number=settings.windows,
-        length=it.context,
-        following=0,
-        seed=settings.seed,
-    )
-    found = by_distance(it.model, tokenizer, windows.ids, settings.farthest)
+    windows = subject.windows(settings.at, number=settings.windows, seed=settings.seed)
+    found = by_distance(model, tokenizer, windows, settings.farthest)
     distances = {origin: attention.summary(PERIOD) for origin, attention in found.items()}
+    counted = words(*settings.counted)
     return Result(
         integers=settings.integers,
-        cut=describe_cut([tokenizer.vocabulary[token] for token in ids], first),
-        vocabulary=tokenizer.vocabulary,
-        merged=count_merged(tokenizer.vocabulary),
-        attention=last_token(it.model.attention(torch.from_numpy(ids))[:, :, -1].mean(1).tolist()),
+        cut=contents([vocabulary[token] for token in ids], first),
+        vocabulary=vocabulary,
+        merged=count_merged(vocabulary),
+        attention=last_token(model.attention(torch.from_numpy(ids))),
         at=settings.at,
         windows=settings.windows,
-        context=it.context,
+        context=subject.context,
         seed=settings.seed,
         distances=distances,
         clearest=max(distances, key=lambda origin: distances[origin].swing),
         counted=settings.counted,
-        words_per_token={s: _words_per_token(s, *settings.counted) for s in settings.sizes},
+        words_per_token={
+            size: len(counted) / len(BPE.train(size).encode(counted)) for size in settings.sizes
+        },
     )
-
-
-def _words_per_token(size: int, lo: int, hi: int) -> float:
-    return (hi - lo) / len(BPE.train(size).encode(words(lo, hi)))
-
-
-def describe_cut(tokens: list[str], first: int) -> Cut:
-    """What each token of the words of first, first + 1, … holds."""
-    spans = word_spans("".join(tokens) + " ")
-    kinds, begin = [], 0
-    ends = np.cumsum([len(token) for token in tokens])
-    for end in ends:
-        touched = [(a, b) for a, b in spans if a < end and b > begin]
-        if any(a < begin or b > end for a, b in touched):
-            kinds.append(PART)
-        else:
-            kinds.append((SPACE, ONE)[len(touched)] if len(touched) < 2 else SEVERAL)
-        begin = end
-    split = [n for n, (a, b) in enumerate(spans, first) if ((ends > a) & (ends < b)).any()]
-    counts = Counter(kinds)
-    return Cut(tokens, kinds, {kind: counts[kind] for kind in (ONE, SEVERAL, PART, SPACE)}, split)
-
-
-def last_token(layers: list[list[float]]) -> LastToken:
-    """Summarise attention of the last token: [layers, tokens]."""
-    weights = np.array(layers)
-    mean = weights.mean(0)
-    at_previous = weights[:, :-1].argmax(1) == weights.shape[1] - 2
-    return LastToken(layers, mean.tolist(), int(mean[:-1].argmax()) + 1, int(at_previous.sum()))
-
-
-def count_merged(vocabulary: Sequence[str]) -> int:
-    """How many different tokens are two earlier ones joined."""
-    known, count = set(ALPHABET), 0
-    for token in vocabulary[len(ALPHABET) :]:
-        joined = any(token[:k] in known and token[k:] in known for k in range(1, len(token)))
-        count += joined and token not in known
-        known.add(token)
-    return count
 
 
 def plot(result: Result) -> Figure:
@@ -179,7 +111,7 @@ def plot(result: Result) -> Figure:
 
 def _draw_distances(axes: Axes, result: Result) -> None:
     """Attention to tokens by how many integers before they stand."""
-    found = result.distances[result.clearest]
+    found = result.heads
     distances = np.arange(1, len(found.all_heads))
     curves = {"mean of all heads": found.all_heads, _head(found): found.periodic}
     for (label, estimates), colour, line in zip(curves.items(), COLOURS, LINES, strict=False):
@@ -196,16 +128,12 @@ def _draw_distances(axes: Axes, result: Result) -> None:
     legend_above(axes, 2)
 
 
-_ORIGINS = {"own": "the token that attends", "next": "the token to be predicted"}
-
-
 def _head(found: HeadsByDistance) -> str:
     return f"layer {found.layer + 1}, head {found.head + 1}"
 
 
 def caption(result: Result) -> str:
-    first, last = result.integers
-    attention, found = result.attention, result.distances[result.clearest]
+    (first, last), attention, found = result.integers, result.attention, result.heads
     return (
         f"Top: the words of {first} to {last} with their trees, cut into {len(result.cut.tokens)}"
         f" tokens by byte-pair encoding with a vocabulary of {len(result.vocabulary)}; a dot is a"
@@ -224,21 +152,15 @@ def caption(result: Result) -> str:
 
 
 def table(result: Result) -> Table:
-    found = result.distances[result.clearest]
+    found = result.heads
+    rows: list[list[str | float]] = []
     tokens = zip(result.cut.tokens, result.cut.kinds, result.attention.mean, strict=True)
-    rows: list[Sequence[Any]] = [
-        [
-            f"to token {k}, {_with_bars([token])} ({kind})",
-            f"{format_percent(a, 1)} of the last token's",
-            "",
-        ]
-        for k, (token, kind, a) in enumerate(tokens, start=1)
-    ]
-    rows += [
-        [f"{d} integers back", *map(format_estimate, estimates)]
-        for d, estimates in enumerate(zip(found.all_heads, found.periodic, strict=True))
-        if d
-    ]
+    for k, (token, kind, weight) in enumerate(tokens, start=1):
+        share = f"{format_percent(weight, 1)} of the last token's"
+        rows.append([f"to token {k}, {_with_bars([token])} ({kind})", share, ""])
+    for d, (mean, periodic) in enumerate(zip(found.all_heads, found.periodic, strict=True)):
+        if d:
+            rows.append([f"{d} integers back", format_estimate(mean), format_estimate(periodic)])
     rows += [
         [f"words per token, D = {size} ({_counted(result)})", round(value, 4), ""]
         for size, value in result.words_per_token.items()
@@ -256,7 +178,7 @@ def verdicts(result: Result) -> list[Verdict]:
             paper=_with_bars(PAPER_TOKENS),
             ours=_with_bars(cut.tokens),
             criterion="the tokens are the same",
-            agrees=cut.tokens == list(PAPER_TOKENS),
+            agrees=cut.tokens == PAPER_TOKENS,
             why="Our tokenizer was trained on its own sample of the training text. The paper does"
             " not say which D its figure has.",
         ),
@@ -302,7 +224,7 @@ def verdicts(result: Result) -> list[Verdict]:
     ]
 
 
-def _with_bars(tokens: Sequence[str]) -> str:
+def _with_bars(tokens: list[str]) -> str:
     """Tokens separated by bars, with visible spaces."""
     return "|".join(token.replace(" ", "·") for token in tokens)
 
