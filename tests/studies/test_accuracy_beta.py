@@ -1,9 +1,10 @@
+from dataclasses import replace
 from math import inf
-from typing import Any
 
 import pytest
 
-from arithmetext.evaluation.estimates import UNKNOWN, Estimate
+from arithmetext.evaluation.estimates import Estimate
+from arithmetext.evaluation.temperatures import BestBeta
 from arithmetext.paper.studies import accuracy_beta as study
 
 from .cases import Case, check, committed
@@ -67,41 +68,38 @@ def test_statistics_follow_from_the_curves() -> None:
     assert study.summarise(study.settings("gpu"), result.curves) == result
 
 
-def row(beta: float, accuracy: float, kl: float = 0.1, malformed: float = 0.0) -> study.Row:
-    def about(value: float) -> Estimate:
-        return Estimate(value, value - 0.01, value + 0.01)
-
-    unknown: dict[str, Any] = dict.fromkeys(
-        ("kl_left_out", "kl_infinite", "kl_where_finite"), UNKNOWN
-    )
-    return study.Row(
-        beta=beta,
-        accuracy=about(accuracy),
-        kl_paper=about(kl),
-        malformed=about(malformed),
-        jensen_shannon=about(1 - accuracy),
-        **unknown,
-    )
+def about(value: float) -> Estimate:
+    return Estimate(value, value - 0.01, value + 0.01)
 
 
-def test_the_best_beta_and_those_as_good() -> None:
-    """A divergence is best where it is nearest to 0; β are as good if their intervals overlap."""
-    gpt = [row(0.1, 0.1, -0.2, 0.003), row(1, 0.4, 0.05, 0.004), row(5, 0.385, 0.08, 0.001)]
-    hmm = [row(0.1, 0.12), row(1, 0.105), row(inf, 0.11)]
-    found = study.summarise(study.settings("gpu"), {"GPT-2": gpt, "HMM": hmm})
-    assert found.best["GPT-2"]["accuracy"] == study.Best(1, [1, 5])
-    assert found.best["GPT-2"]["kl_paper"] == study.Best(1, [1])
-    assert found.best["GPT-2"]["jensen_shannon"] == study.Best(1, [1, 5])
-    assert found.best["HMM"]["accuracy"] == study.Best(0.1, [0.1, 1, inf])
+def test_the_best_accuracies_are_compared() -> None:
+    base = committed("accuracy_beta")
+    low, one, *_, last = base.curves["HMM"]
+    accuracies = {"GPT-2": (0.1, 0.4, 0.385), "HMM": (0.12, 0.105, 0.11)}
+    curves = {
+        name: [
+            replace(row, accuracy=about(a)) for row, a in zip((low, one, last), each, strict=True)
+        ]
+        for name, each in accuracies.items()
+    }
+    found = study.summarise(study.settings("gpu"), curves)
     assert found.accuracy_ratio == pytest.approx(0.4 / 0.12)
-    assert (found.most_malformed, found.most_malformed_elsewhere) == (1, 1)
+    assert found.best["GPT-2"]["accuracy"] == BestBeta(one.beta, [one.beta, inf])
+    assert found.best["HMM"]["accuracy"] == BestBeta(low.beta, [low.beta, one.beta, inf])
 
 
-def test_malformed_words_elsewhere_leave_out_the_lowest_beta() -> None:
-    gpt = [
-        row(0.1, 0.1, malformed=0.004),
-        row(1, 0.4, malformed=0.001),
-        row(5, 0.4, malformed=0.003),
+@pytest.mark.parametrize(
+    ("malformed", "most", "elsewhere"),
+    [((0.003, 0.004, 0.001), 1, 1), ((0.004, 0.001, 0.003), 0, 2)],
+)
+def test_malformed_words_elsewhere_leave_out_the_lowest_beta(
+    malformed: tuple[float, ...], most: int, elsewhere: int
+) -> None:
+    base = committed("accuracy_beta")
+    rows = [
+        replace(row, malformed=about(share))
+        for row, share in zip(base.curves["GPT-2"], malformed, strict=False)
     ]
-    found = study.summarise(study.settings("gpu"), {"GPT-2": gpt, "HMM": gpt})
-    assert (found.most_malformed, found.most_malformed_elsewhere) == (0.1, 5)
+    found = study.summarise(study.settings("gpu"), base.curves | {"GPT-2": rows})
+    assert found.most_malformed == rows[most].beta
+    assert found.most_malformed_elsewhere == rows[elsewhere].beta

@@ -105,6 +105,11 @@ def meets(estimate: Estimate, least: float | None, greatest: float | None) -> bo
     return low <= greatest and high >= least
 
 
+def overlap(one: Estimate, other: Estimate) -> bool:
+    """Whether two intervals overlap; an unknown one overlaps none."""
+    return meets(one, other.low, other.high)
+
+
 def within(estimate: Estimate, least: float, greatest: float) -> bool:
     """Whether the interval lies in a range."""
     _, low, high = estimate

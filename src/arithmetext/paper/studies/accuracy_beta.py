@@ -6,11 +6,11 @@ from math import inf
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ...evaluation.estimates import Estimate, meets
-from ...evaluation.evaluate import BETAS, Quality, quality
-from ...evaluation.generation import continued
+from ...evaluation.estimates import overlap
+from ...evaluation.evaluate import BETAS
+from ...evaluation.temperatures import BestBeta, BetaQuality, best_beta, quality_by_beta
 from ..figures import COLOURS, LINES, MARKERS, beta_axis, beta_position, plot_estimates
-from ..runs import TESTS_FAR, Generation, TrainedModel, generation, hmm, ntp
+from ..runs import Comparison, Generation, comparison
 from ..study import Table, Verdict
 from ..wording import (
     format_beta,
@@ -32,27 +32,9 @@ LABELLED = (0.1, 0.2, 0.5, 1.0, 2.0, 3.3, 5.0, 10.0)  # β with a label at the a
 
 
 @dataclass(frozen=True)
-class Settings:
-    models: dict[str, TrainedModel]
-    at: int
+class Settings(Comparison):
     betas: tuple[float, ...]  # in increasing order
     generated: int  # tokens
-    generation: Generation
-
-
-@dataclass(frozen=True)
-class Row(Quality):
-    """The continuations at one inverse temperature."""
-
-    beta: float
-
-
-@dataclass(frozen=True)
-class Best:
-    """The β with the best value of a measure, and all β whose intervals overlap its interval."""
-
-    beta: float
-    as_good: list[float]
 
 
 @dataclass(frozen=True)
@@ -60,83 +42,49 @@ class Result:
     at: int
     generated: int
     generation: Generation
-    curves: dict[str, list[Row]]  # by model
-    best: dict[str, dict[str, Best]]  # by model and measure
+    curves: dict[str, list[BetaQuality]]  # by model
+    best: dict[str, dict[str, BestBeta]]  # by model and measure
     accuracy_ratio: float  # the GPT-2's best accuracy divided by the HMM's
     most_malformed: float  # the β at which the GPT-2 makes the most malformed words
     most_malformed_elsewhere: float  # the same without the lowest β
 
-    def row(self, model: str, beta: float) -> Row:
+    def row(self, model: str, beta: float) -> BetaQuality:
         return next(row for row in self.curves[model] if row.beta == beta)
 
-    def best_row(self, model: str, measure: str) -> Row:
+    def best_row(self, model: str, measure: str) -> BetaQuality:
         return self.row(model, self.best[model][measure].beta)
 
 
 def settings(scale: str) -> Settings:
-    return Settings(
-        models={"GPT-2": ntp(scale), "HMM": hmm(scale)},
-        at=TESTS_FAR[0],
-        betas=(*BETAS, inf),
-        generated=32,
-        generation=generation(scale),
-    )
+    return Settings(**vars(comparison(scale)), betas=(*BETAS, inf), generated=32)
 
 
 def run(settings: Settings) -> Result:
-    curves = {name: _measure(model, settings) for name, model in settings.models.items()}
+    how, curves = settings.generation, {}
+    for name, trained in settings.models.items():
+        model, prompts = trained.load().model, trained.prompts(settings.at, how)
+        curves[name] = quality_by_beta(
+            model, prompts, settings.generated, settings.betas, seed=how.seed, stride=how.stride
+        )
     return summarise(settings, curves)
 
 
-def _measure(trained: TrainedModel, settings: Settings) -> list[Row]:
-    model, how = trained.load().model, settings.generation
-    prompts, count = trained.prompts(settings.at, how), settings.generated
-    rows = []
-    for beta in settings.betas:
-        made = continued(model, prompts, count, beta=beta, seed=how.seed, stride=how.stride)
-        rows.append(Row(**vars(quality(made)), beta=beta))
-    return rows
-
-
-def summarise(settings: Settings, curves: dict[str, list[Row]]) -> Result:
-    best = {
-        name: {measure: _best(rows, measure) for measure in (*PAPER_BEST, "jensen_shannon")}
-        for name, rows in curves.items()
-    }
+def summarise(settings: Settings, curves: dict[str, list[BetaQuality]]) -> Result:
+    measures = (*PAPER_BEST, "jensen_shannon")
+    best = {name: {m: best_beta(rows, m) for m in measures} for name, rows in curves.items()}
     gpt, hmm = (max(row.accuracy.value or 0 for row in curves[name]) for name in ("GPT-2", "HMM"))
     malformed = {row.beta: row.malformed.value or 0 for row in curves["GPT-2"]}
     _, *others = malformed
     return Result(
-        at=settings.at,
-        generated=settings.generated,
-        generation=settings.generation,
-        curves=curves,
-        best=best,
+        settings.at,
+        settings.generated,
+        settings.generation,
+        curves,
+        best,
         accuracy_ratio=gpt / max(hmm, 1e-9),
         most_malformed=max(malformed, key=lambda beta: malformed[beta]),
         most_malformed_elsewhere=max(others, key=lambda beta: malformed[beta]),
     )
-
-
-def _best(rows: list[Row], measure: str) -> Best:
-    best = max(rows, key=lambda row: _merit(row, measure))
-    as_good = [row.beta for row in rows if _overlap(_of(row, measure), _of(best, measure))]
-    return Best(best.beta, as_good)
-
-
-def _merit(row: Row, measure: str) -> float:
-    """Higher is better; a divergence that leaves out words may be negative, and 0 is its best."""
-    value = _of(row, measure).value or 0
-    return value if measure == "accuracy" else -abs(value)
-
-
-def _of(row: Row, measure: str) -> Estimate:
-    estimate: Estimate = getattr(row, measure)
-    return estimate
-
-
-def _overlap(one: Estimate, other: Estimate) -> bool:
-    return meets(one, other.low, other.high)
 
 
 def plot(result: Result) -> Figure:
@@ -146,8 +94,7 @@ def plot(result: Result) -> Figure:
     for axes, (measure, best), label in zip(panels, PAPER_BEST.items(), labels, strict=True):
         axes.axvspan(*best, color="0.9", label="best in the paper")
         _plot_measure(axes, result, measure)
-        axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
-        axes.set_ylabel(label)
+        axes.set(ylim=(min(0, axes.get_ylim()[0]), None), ylabel=label)
     handles, names = panels[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside upper center", ncols=3, frameon=False, fontsize=9)
     return figure
@@ -162,7 +109,7 @@ def _plot_measure(axes: Axes, result: Result, measure: str) -> None:
         for infinite in (False, True):
             part = [row for row in rows if (row.beta == inf) == infinite]
             x = [beta_position(row.beta, betas) * (1.05 if name == "HMM" else 1) for row in part]
-            estimates = [_of(row, measure) for row in part]
+            estimates = [row.estimate(measure) for row in part]
             plot_estimates(axes, x, estimates, label=None if infinite else name, **style)
     beta_axis(axes, betas, LABELLED)
 
@@ -182,6 +129,10 @@ def caption(result: Result) -> str:
     )
 
 
+def _left_out(row: BetaQuality) -> str:
+    return format_percent(row.kl_left_out.value or 0)
+
+
 def table(result: Result) -> Table:
     columns = {
         "accuracy": "accuracy",
@@ -192,7 +143,7 @@ def table(result: Result) -> Table:
         "malformed": "malformed words",
     }
     rows = [
-        [name, format_beta(row.beta), *(format_estimate(_of(row, what), 4) for what in columns)]
+        [name, format_beta(row.beta), *(format_estimate(row.estimate(m), 4) for m in columns)]
         for name, rows in result.curves.items()
         for row in rows
     ]
@@ -229,8 +180,8 @@ def _best_range(result: Result, measure: str, name: str, key: str) -> Verdict:
         key=key,
         claim=f"{name} is best for {least:g} ≤ β ≤ {greatest:g}.",
         paper=f"{least:g} to {greatest:g}",
-        ours=f"best at β = {format_beta(best.beta)}, {format_estimate(_of(best, measure))}; as good"
-        f" (the intervals overlap) at β = {', '.join(map(format_beta, as_good))}",
+        ours=f"best at β = {format_beta(best.beta)}, {format_estimate(best.estimate(measure))}; as"
+        f" good (the intervals overlap) at β = {', '.join(map(format_beta, as_good))}",
         criterion="all β of the paper's range are as good as the best, and at least half of the"
         " other β are not",
         agrees=set(claimed) <= set(as_good) and 2 * len(worse) >= len(others),
@@ -240,23 +191,23 @@ def _best_range(result: Result, measure: str, name: str, key: str) -> Verdict:
 
 def _worse_below_1(result: Result, measure: str, name: str, key: str) -> Verdict:
     low, one = result.curves["GPT-2"][0], result.row("GPT-2", 1)
-    worse = _merit(low, measure) < _merit(one, measure)
+    at_low, at_one = low.estimate(measure), one.estimate(measure)
     return Verdict(
         key=key,
         claim=f"{name} gets worse when β < 1.",
         paper="it does",
-        ours=f"{format_estimate(_of(low, measure))} at β = {format_beta(low.beta)} against"
-        f" {format_estimate(_of(one, measure))} at 1",
+        ours=f"{format_estimate(at_low)} at β = {format_beta(low.beta)} against"
+        f" {format_estimate(at_one)} at 1",
         criterion="it is worse and the intervals do not overlap",
-        agrees=worse and not _overlap(_of(low, measure), _of(one, measure)),
+        agrees=low.merit(measure) < one.merit(measure) and not overlap(at_low, at_one),
     )
 
 
 def _malformed(result: Result) -> list[Verdict]:
     rows, bound = result.curves["GPT-2"], format_percent(MALFORMED, 2)
     most, hmm = (result.row(name, result.most_malformed) for name in ("GPT-2", "HMM"))
-    compared = rows[0], result.row("GPT-2", result.most_malformed_elsewhere)
-    lowest, elsewhere = (row.malformed.value or 0 for row in compared)
+    other = result.row("GPT-2", result.most_malformed_elsewhere)
+    lowest, elsewhere = rows[0].malformed.value or 0, other.malformed.value or 0
     some = max(lowest, elsewhere) > 0
     return [
         Verdict(
@@ -272,13 +223,11 @@ def _malformed(result: Result) -> list[Verdict]:
             key="most-malformed-at-lowest",
             claim="Malformed words are most common at the lowest β, 1/10.",
             paper="the highest value is reached there",
-            ours=f"{format_percent(lowest, 2)} at β = {format_beta(compared[0].beta)}; elsewhere at"
-            f" most {format_percent(elsewhere, 2)}, at β = {format_beta(compared[1].beta)}",
+            ours=f"{format_percent(lowest, 2)} at β = {format_beta(rows[0].beta)}; elsewhere at"
+            f" most {format_percent(elsewhere, 2)}, at β = {format_beta(other.beta)}",
             criterion="the first is the highest",
             agrees=lowest > elsewhere if some else None,
-            why=""
-            if some
-            else "No word is malformed at any β. If every token is a word, none can be.",
+            why="" if some else "No word is malformed at any β; none can be if tokens are words.",
         ),
     ]
 
@@ -296,7 +245,7 @@ def _against_hmm(result: Result) -> list[Verdict]:
             f" its best β, {format_beta(gpt.beta)} and {format_beta(hmm.beta)}:"
             f" {result.accuracy_ratio:.1f} times as many words are right",
             criterion="at least twice as many are right and the intervals do not overlap",
-            agrees=result.accuracy_ratio >= 2 and not _overlap(gpt.accuracy, hmm.accuracy),
+            agrees=result.accuracy_ratio >= 2 and not overlap(gpt.accuracy, hmm.accuracy),
         ),
         Verdict(
             key="same-kl-as-hmm",
@@ -306,7 +255,7 @@ def _against_hmm(result: Result) -> list[Verdict]:
             f" HMM {format_estimate(hmm_last.kl_paper)} there and"
             f" {format_estimate(hmm_one.kl_paper)} at 1",
             criterion="the first interval overlaps one of the other two",
-            agrees=any(_overlap(gpt_last.kl_paper, row.kl_paper) for row in (hmm_last, hmm_one)),
+            agrees=any(overlap(gpt_last.kl_paper, row.kl_paper) for row in (hmm_last, hmm_one)),
             why=f"KL^w leaves out {_left_out(hmm_last)} of the true words for the HMM and"
             f" {_left_out(gpt_last)} for GPT-2. Their Jensen–Shannon divergences are"
             f" {format_number(hmm_last.jensen_shannon.value)} and"
@@ -314,7 +263,3 @@ def _against_hmm(result: Result) -> list[Verdict]:
             " β its HMM was used.",
         ),
     ]
-
-
-def _left_out(row: Row) -> str:
-    return format_percent(row.kl_left_out.value or 0)
