@@ -1,6 +1,6 @@
 import pytest
 
-from arithmetext.paper.studies.baselines import summarize
+from arithmetext.paper.studies.baselines import summarise
 from arithmetext.search.residues import OracleScore
 
 from .cases import Case, check
@@ -22,6 +22,6 @@ def test_verdicts(case: Case) -> None:
 
 def test_the_paper_is_placed_on_the_curves_of_its_scales() -> None:
     oracle = [OracleScore(1, 0.2, 0.001, 3.0, 0.004), OracleScore(4, 0.6, 0.002, 2.0, 0.003)]
-    result = summarize({10**10: oracle, 10**13: oracle}, [], prompts=4)
+    result = summarise({10**10: oracle, 10**13: oracle}, [], prompts=4)
     assert result.paper_horizons == {10**13: pytest.approx(2)}  # its accuracy of 0.4
     assert result.oracle_errors == (0.002, 0.004)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from arithmetext.paper.studies.decided_sentences import summarize
+from arithmetext.paper.studies.decided_sentences import summarise
 
 from .cases import Case, check
 
@@ -24,7 +24,7 @@ def test_verdicts(case: Case) -> None:
 
 
 def test_occurrences_are_counted_over_all_pieces() -> None:
-    count, first, up_to_power = summarize(iter([np.array([2, 10]), np.array([11, 50, 100, 101])]))
+    count, first, up_to_power = summarise(iter([np.array([2, 10]), np.array([11, 50, 100, 101])]))
     assert count == 6
     assert first == [2, 10, 11, 50, 100]
     assert up_to_power == [0, 2, 5] + [6] * 16

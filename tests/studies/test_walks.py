@@ -2,7 +2,7 @@ import pytest
 
 from arithmetext.counting.walks import Crossover, Walk
 from arithmetext.paper.studies import walks as study
-from arithmetext.paper.studies.walks import summarize
+from arithmetext.paper.studies.walks import summarise
 
 from .cases import Case, check, committed, edited
 
@@ -23,7 +23,7 @@ def test_verdicts(case: Case) -> None:
 def test_a_walk_crosses_if_its_exponent_rises_past_the_border() -> None:
     exponents = [(1.0, 1.9), (1.1, 1.3), (1.5, 1.8), (1.0, 1.1), (1.3, 1.0), (1.0, 1.2)]
     walks = [Walk("10", 1, [], [], [], Crossover(9.0, *pair, 0.0)) for pair in exponents]
-    found = summarize(2, walks)
+    found = summarise(2, walks)
     assert (found.before, found.after, found.crossing) == ((1.0, 1.5), (1.0, 1.9), 2)
 
 

@@ -96,7 +96,7 @@ def _pomegranate(initial: Any, transition: Any, emission: Any, ids: Any) -> Call
 
     def work() -> float:
         start = time.perf_counter()
-        model.summarize(ids[..., None])
+        model.summarise(ids[..., None])
         return time.perf_counter() - start
 
     return work

@@ -99,7 +99,7 @@ def run(settings: Settings) -> Result:
                 seed=settings.seed,
             )
             scores.append(measure(name, scale, model, prompts, oracle))
-    return summarize(curves, scores, settings.prompts)
+    return summarise(curves, scores, settings.prompts)
 
 
 def _models(settings: Settings) -> Iterator[tuple[str, LanguageModel, Tokenizer]]:
@@ -114,7 +114,7 @@ def _models(settings: Settings) -> Iterator[tuple[str, LanguageModel, Tokenizer]
     yield "locator", Locator(words), words
 
 
-def summarize(
+def summarise(
     curves: dict[int, list[OracleScore]], scores: list[ModelScore], prompts: int
 ) -> Result:
     paper = {

@@ -78,17 +78,17 @@ def run(settings: Settings) -> Result:
         for text, expected, why in SENTENCES
     ]
     for kind, length, in_paper, why in RUNS:
-        found = summarize(find_runs(kind, length, 2, hi, title=kind))
+        found = summarise(find_runs(kind, length, 2, hi, title=kind))
         decided.append(Decided(f"{kind}, {length} in a row", *found, [], in_paper, why))
     recurrent = [Occurrences(text, *_search(text, hi)) for text in RECURRENT]
     return Result(settings.searched_to, decided, recurrent)
 
 
 def _search(text: str, hi: int) -> tuple[int, list[int], list[int]]:
-    return summarize(find(parse_sentence(text), 2, hi, title=text))
+    return summarise(find(parse_sentence(text), 2, hi, title=text))
 
 
-def summarize(pieces: Iterator[Any]) -> tuple[int, list[int], list[int]]:
+def summarise(pieces: Iterator[Any]) -> tuple[int, list[int], list[int]]:
     """How many starts there are, the first few, and how many up to each power of ten."""
     first: list[int] = []
     by_power = np.zeros(20, np.int64)

@@ -58,13 +58,13 @@ def run(settings: Settings) -> Result:
     return Result(
         count,
         [
-            summarize(start, [walk(word, start, start + count) for word in settings.words])
+            summarise(start, [walk(word, start, start + count) for word in settings.words])
             for start in settings.starts
         ],
     )
 
 
-def summarize(start: int, walks: list[Walk]) -> Stretch:
+def summarise(start: int, walks: list[Walk]) -> Stretch:
     before = [each.crossover.before for each in walks]
     after = [each.crossover.after for each in walks]
     crossing = sum(a < SUPERDIFFUSIVE < b for a, b in zip(before, after, strict=True))
