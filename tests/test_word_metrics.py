@@ -13,10 +13,14 @@ from arithmetext.errors import InputError
 from arithmetext.evaluation.estimates import Estimate, ratio, wilson
 from arithmetext.evaluation.words import (
     Divergences,
+    HighestF1,
+    WordScore,
     accuracies,
     at_primes,
+    compare_f1,
     confusion,
     divergences,
+    highest_f1,
     hits,
     malformed,
     word_scores,
@@ -234,3 +238,28 @@ def test_prompts_are_measured_independently(pairs: Sentences) -> None:
         for one, all_of_them in zip(alone, together, strict=True):
             assert one[0] == pytest.approx(all_of_them[i], abs=1e-12)
         assert accuracies(*both([pair]))[0] == accuracy[i]
+
+
+def score(f1: float, true: int = 100) -> WordScore:
+    about = Estimate(f1, f1 - 0.01, f1 + 0.01)
+    return WordScore(2, true, 100, about, about, about)
+
+
+def test_the_highest_f1_is_among_common_words() -> None:
+    scores = {"1010": score(0.1), "1100": score(0.3, true=29), "10": score(0.2, true=30)}
+    found = highest_f1(scores | {"111000": score(0.0)}, 30)
+    assert found == HighestF1("10", scores["10"].f1, words=3, never_right=1)
+    assert highest_f1({"1100": scores["1100"]}, 30) == HighestF1(None, NONE, 0, 0)
+
+
+def test_f1_is_compared_for_words_that_are_common_for_both() -> None:
+    """Words with equal F1 do not count for the share."""
+    values = {"10": (0.3, 0.1), "1010": (0.1, 0.2), "1100": (0.0, 0.0), "101010": (0.4, 0.3)}
+    ours, theirs = ({word: score(pair[i]) for word, pair in values.items()} for i in (0, 1))
+    ours |= {"111000": score(0.4, true=29), "110010": score(0.4), "110100": score(0.4)}
+    theirs |= {"111000": score(0.1), "110010": score(0.1, true=29)}
+    found = compare_f1(ours, theirs, 30)
+    assert (found.higher, found.lower, found.equal) == (2, 1, 1)
+    assert found.higher_share.value == pytest.approx(2 / 3)
+    same = {"1100": ours["1100"]}
+    assert compare_f1(same, same, 30).higher_share == NONE

@@ -5,7 +5,7 @@ least as many true words as predicted words; the rest of the true words are igno
 word is 0, which equals no true word.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..text.sieve import Words
-from .estimates import Estimate, ratio, wilson
+from .estimates import UNKNOWN, Estimate, ratio, wilson
 
 MALFORMED = 0
 PRIME = 2  # the word 10, of every prime
@@ -124,6 +124,46 @@ def _rate(hits: Integers, among: Integers) -> Estimate:
     """
     some, n = int(hits.sum()), int(among.sum())
     return ratio(hits, among) if 0 < some < n else wilson(some, n)
+
+
+class HighestF1(NamedTuple):
+    """The highest F1 among some words."""
+
+    word: str | None  # None if there are no words
+    f1: Estimate
+    words: int
+    never_right: int  # words with an F1 of 0
+
+
+def highest_f1(scores: Mapping[str, WordScore], least: int) -> HighestF1:
+    """The highest F1 among the words that are the true word at least `least` times."""
+    f1 = {word: score.f1 for word, score in scores.items() if score.true >= least}
+    best = max(f1, key=lambda word: f1[word].value or 0, default=None)
+    never = sum(estimate.value == 0 for estimate in f1.values())
+    return HighestF1(best, f1[best] if best else UNKNOWN, len(f1), never)
+
+
+class F1Comparison(NamedTuple):
+    """For how many words one model has a higher, a lower or the same F1 as another."""
+
+    higher: int
+    lower: int
+    equal: int
+    higher_share: Estimate  # of the words whose F1 differs
+
+
+def compare_f1(
+    ours: Mapping[str, WordScore], theirs: Mapping[str, WordScore], least: int
+) -> F1Comparison:
+    """Compare the words that are the true word at least `least` times for both models."""
+    pairs = [
+        (ours[word].f1.value or 0, theirs[word].f1.value or 0)
+        for word in ours.keys() & theirs.keys()
+        if min(ours[word].true, theirs[word].true) >= least
+    ]
+    higher, lower = sum(a > b for a, b in pairs), sum(a < b for a, b in pairs)
+    equal = len(pairs) - higher - lower
+    return F1Comparison(higher, lower, equal, wilson(higher, higher + lower))
 
 
 class Confusion(NamedTuple):

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -9,7 +10,14 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from ...evaluation.estimates import UNKNOWN, Estimate, above, meets, wilson
-from ...evaluation.words import word_scores
+from ...evaluation.words import (
+    F1Comparison,
+    HighestF1,
+    WordScore,
+    compare_f1,
+    highest_f1,
+    word_scores,
+)
 from ...trees import unpack
 from ..figures import MARKERS
 from ..runs import Comparison, Generation, comparison
@@ -35,59 +43,21 @@ PAPER_PRIMES = {
 }
 PAPER_INTERVALS = {which: wilson(*fraction) for which, fraction in PAPER_PRIMES.items()}
 
+FAINT: dict[str, Any] = {"s": 9, "alpha": 0.45, "linewidths": 0.1, "zorder": 3}
+CLEAR: dict[str, Any] = {"s": 38, "alpha": 1, "linewidths": 0.5, "zorder": 4}
 
-@dataclass(frozen=True)
-class Score:
-    """How well one word is predicted (`evaluation.words.WordScore`)."""
-
-    word: str
-    true: int  # occurrences in the text
-    predicted: int  # occurrences in the continuations
-    precision: Estimate
-    recall: Estimate
-    f1: Estimate
-
-    @property
-    def is_drawn(self) -> bool:
-        return self.predicted > 0 and self.true > 0
-
-    @property
-    def is_common(self) -> bool:
-        return min(self.true, self.predicted) >= COMMON
-
-
-@dataclass(frozen=True)
-class HighestF1:
-    """The highest F1 among the words that occur at least COMMON times in the text."""
-
-    word: str | None  # None if there are no such words
-    f1: Estimate
-    words: int
-    never_right: int  # words with an F1 of 0
-
-
-@dataclass(frozen=True)
-class F1Comparison:
-    """For how many words the GPT-2 has a higher, a lower or the same F1 as the HMM."""
-
-    higher: int
-    lower: int
-    equal: int
-    higher_share: Estimate  # of the words whose F1 differs
+Scores = dict[str, WordScore]  # by word; the most common in the text first
 
 
 @dataclass(frozen=True)
 class Result:
     at: int
     generation: Generation
-    words: dict[str, list[Score]]  # by model; the most common in the text first
+    words: dict[str, Scores]  # by model
     compared: dict[str, int]  # words of the text that the model's words are compared with
     drawn: dict[str, int]  # distinct words in the figure
-    hmm_highest: HighestF1
-    f1: F1Comparison
-
-    def score(self, model: str, word: str) -> Score | None:
-        return next((score for score in self.words[model] if score.word == word), None)
+    hmm_highest: HighestF1  # among the words that occur at least COMMON times in the text
+    f1: F1Comparison  # of the GPT-2 with the HMM, for the same words
 
 
 def settings(scale: str) -> Comparison:
@@ -99,66 +69,53 @@ def run(settings: Comparison) -> Result:
     for name, model in settings.models.items():
         _, made = model.continuations(settings.at, settings.generation)
         scores = word_scores(made.predicted, made.true)
-        words[name] = [Score(unpack(score.word), *score[1:]) for score in scores]
+        words[name] = {unpack(score.word): score for score in scores}
     return summarise(settings, words)
 
 
-def summarise(settings: Comparison, words: dict[str, list[Score]]) -> Result:
+def summarise(settings: Comparison, words: dict[str, Scores]) -> Result:
     return Result(
-        at=settings.at,
-        generation=settings.generation,
-        words=words,
-        compared={name: sum(score.true for score in scores) for name, scores in words.items()},
-        drawn={name: sum(score.is_drawn for score in scores) for name, scores in words.items()},
-        hmm_highest=highest_f1(words["HMM"]),
-        f1=compare_f1(words["GPT-2"], words["HMM"]),
+        settings.at,
+        settings.generation,
+        words,
+        compared={name: sum(s.true for s in scores.values()) for name, scores in words.items()},
+        drawn={name: len(_occurring(scores)) for name, scores in words.items()},
+        hmm_highest=highest_f1(words["HMM"], COMMON),
+        f1=compare_f1(words["GPT-2"], words["HMM"], COMMON),
     )
 
 
-def highest_f1(scores: list[Score]) -> HighestF1:
-    f1 = {score.word: score.f1 for score in scores if score.true >= COMMON}
-    best = max(f1, key=lambda word: f1[word].value or 0, default=None)
-    never = sum(estimate.value == 0 for estimate in f1.values())
-    return HighestF1(best, f1[best] if best else UNKNOWN, len(f1), never)
-
-
-def compare_f1(ours: list[Score], theirs: list[Score]) -> F1Comparison:
-    a, b = ({s.word: s.f1.value or 0 for s in each if s.true >= COMMON} for each in (ours, theirs))
-    both = a.keys() & b.keys()
-    higher, lower = sum(a[word] > b[word] for word in both), sum(a[word] < b[word] for word in both)
-    share = wilson(higher, higher + lower)
-    return F1Comparison(higher, lower, len(both) - higher - lower, share)
+def _occurring(scores: Scores, least: int = 1) -> Scores:
+    """The words with at least so many occurrences both in the text and in the continuations."""
+    return {word: s for word, s in scores.items() if min(s.true, s.predicted) >= least}
 
 
 def plot(result: Result) -> Figure:
     figure = Figure(figsize=(7.2, 5.8), layout="constrained")
     axes = figure.subplots()
-    drawn = [score.true for scores in result.words.values() for score in scores if score.is_drawn]
-    most = max(drawn, default=1) / max(1, *result.compared.values())
-    colours = LogNorm(1 / max(2, *result.compared.values()), max(most, 1e-3))
+    drawn = {name: _occurring(scores) for name, scores in result.words.items()}
+    counts = [score.true for scores in drawn.values() for score in scores.values()]
+    positions = max(2, *result.compared.values())
+    colours = LogNorm(1 / positions, max(max(counts, default=1) / positions, 1e-3))
     _plot_contours(axes)
-    for (name, scores), marker in zip(result.words.items(), MARKERS, strict=False):
-        for common in (False, True):
-            shown = [each for each in scores if each.is_drawn and each.is_common == common]
+    for (name, scores), marker in zip(drawn.items(), MARKERS, strict=False):
+        common = _occurring(scores, COMMON)
+        rare = {word: score for word, score in scores.items() if word not in common}
+        for shown, style in ((rare, FAINT), (common, CLEAR)):
             points = axes.scatter(
-                [each.precision.value or 0 for each in shown],
-                [each.recall.value or 0 for each in shown],
-                c=[each.true / result.compared[name] for each in shown],
+                [score.precision.value or 0 for score in shown.values()],
+                [score.recall.value or 0 for score in shown.values()],
+                c=[score.true / result.compared[name] for score in shown.values()],
                 norm=colours,
                 cmap="viridis",
-                s=38 if common else 9,
-                alpha=1 if common else 0.45,
                 marker=marker,
                 edgecolors="black",
-                linewidths=0.5 if common else 0.1,
                 clip_on=False,  # many words have a recall of 0 and lie on the axis
-                zorder=4 if common else 3,
+                **style,
             )
         axes.scatter([], [], s=38, marker=marker, color="0.5", ec="black", lw=0.5, label=name)
-    _label_words(axes, result)
-    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    axes.set_xlabel("precision")
-    axes.set_ylabel("recall")
+    _label_words(axes, drawn)
+    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel="precision", ylabel="recall")
     axes.grid(alpha=0.3)
     axes.legend(loc="upper right")
     figure.colorbar(points, ax=axes, label="frequency of the word in the text")
@@ -166,54 +123,41 @@ def plot(result: Result) -> Figure:
 
 
 def _plot_contours(axes: Axes) -> None:
+    text: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 8, "color": "0.35"}
     for f1 in (0.2, 0.4, 0.6, 0.8):
-        precision = np.linspace(f1 / (2 - f1), 1, 200)
-        axes.plot(precision, f1 * precision / (2 * precision - f1), "--", color="0.55", lw=0.8)
-        axes.text(
-            0.93,
-            f1 * 0.93 / (2 * 0.93 - f1),
-            f"F1 = {f1}",
-            ha="center",
-            va="center",
-            fontsize=8,
-            color="0.35",
-            bbox={"color": "white", "pad": 1},
-        )
+        precision = np.append(np.linspace(f1 / (2 - f1), 1, 200), 0.93)
+        recall = f1 * precision / (2 * precision - f1)
+        axes.plot(precision[:-1], recall[:-1], "--", color="0.55", lw=0.8)
+        box = {"color": "white", "pad": 1}
+        axes.text(precision[-1], recall[-1], f"F1 = {f1}", bbox=box, **text)
 
 
-def _label_words(axes: Axes, result: Result) -> None:
+def _label_words(axes: Axes, drawn: dict[str, Scores]) -> None:
     """Ring the primes, and label some words in a column beside the points, from the bottom up."""
-    named = [
-        (each.recall.value or 0, each.precision.value or 0, name, each.word, marker)
-        for (name, scores), marker in zip(result.words.items(), MARKERS, strict=False)
-        for each in scores
-        if each.is_drawn and (each.word == PRIMES or (name == "GPT-2" and each.word in SQUARE_FREE))
+    labelled = [
+        (score.recall.value or 0, score.precision.value or 0, name, word, marker)
+        for (name, scores), marker in zip(drawn.items(), MARKERS, strict=False)
+        for word, score in scores.items()
+        if word == PRIMES or (name == "GPT-2" and word in SQUARE_FREE)
     ]
-    cloud = [
-        s.precision.value or 0 for scores in result.words.values() for s in scores if s.is_common
-    ]
-    height = -1.0
-    for recall, precision, name, word, marker in sorted(named):
+    common = [s for scores in drawn.values() for s in _occurring(scores, COMMON).values()]
+    rightmost = max((score.precision.value or 0 for score in common), default=0)
+    x, height = min(0.7, rightmost + 0.1), -1.0
+    for recall, precision, name, word, marker in sorted(labelled):
         height = max(recall, height + 0.05)
-        prime = word == PRIMES
-        if prime:
-            axes.scatter(
-                precision, recall, 130, marker=marker, fc="none", ec="red", lw=1.6, zorder=5
-            )
+        colour, line, shrink = ("red", "red", 6) if word == PRIMES else ("black", "0.3", 4)
+        if word == PRIMES:
+            ring: dict[str, Any] = {"marker": marker, "fc": "none", "ec": "red", "lw": 1.6}
+            axes.scatter(precision, recall, 130, zorder=5, **ring)
+        arrow = {"arrowstyle": "-", "color": line, "lw": 0.8, "relpos": (0, 0.5), "shrinkB": shrink}
         axes.annotate(
             f"{word} ({name})",
             (precision, recall),
-            (min(0.7, max(cloud, default=0) + 0.1), height),
+            (x, height),
             va="center",
             fontsize=9,
-            color="red" if prime else "black",
-            arrowprops={
-                "arrowstyle": "-",
-                "color": "red" if prime else "0.3",
-                "lw": 0.8,
-                "relpos": (0, 0.5),
-                "shrinkB": 6 if prime else 4,
-            },
+            color=colour,
+            arrowprops=arrow,
             bbox={"color": "white", "pad": 1},
             zorder=6,
         )
@@ -225,11 +169,10 @@ def caption(result: Result) -> str:
         f"{result.drawn[name]} words of the {name} (from {result.compared[name]:,} positions)"
         for name in result.words
     ]
-    primes = {name: result.score(name, PRIMES) for name in result.words}
     without = [
         f" The {name} never generates a prime."
-        for name, score in primes.items()
-        if score is None or not score.predicted
+        for name, scores in result.words.items()
+        if PRIMES not in scores or not scores[PRIMES].predicted
     ]
     return (
         "Precision and recall of each word: circles for the GPT-2, squares for the HMM. Precision"
@@ -239,45 +182,69 @@ def caption(result: Result) -> str:
         f" {format_integer(result.at)}, each as long as its prompt, seed {how.seed}. Red rings mark"
         f" primes; dashed lines connect equal F1.{''.join(without)} Words with fewer than {COMMON}"
         " occurrences in the text or in the continuations are small and faint. Words without any"
-        " occurrence in one of the two are"
-        f" left out. That leaves {join(left)}. The 95 % intervals in the table are bootstrapped"
-        " over prompts."
+        f" occurrence in one of the two are left out. That leaves {join(left)}. The 95 % intervals"
+        " in the table are bootstrapped over prompts."
     )
 
 
 def table(result: Result) -> Table:
-    measures = ("precision", "recall", "F1")
     header = ["model", "word", "in the text", "generated"]
-    header += [f"{measure}{end}" for measure in measures for end in ("", " low", " high")]
+    header += [
+        f"{name}{end}" for name in ("precision", "recall", "F1") for end in ("", " low", " high")
+    ]
     rows = [
-        [name, each.word, each.true, each.predicted]
-        + [cell(number) for number in (*each.precision, *each.recall, *each.f1)]
+        [name, word, score.true, score.predicted]
+        + [cell(number) for number in (*score.precision, *score.recall, *score.f1)]
         for name, scores in result.words.items()
-        for each in scores[:LISTED]
-        if each.true >= COMMON
+        for word, score in list(scores.items())[:LISTED]
+        if score.true >= COMMON
     ]
     return header, rows
 
 
 def verdicts(result: Result) -> list[Verdict]:
+    highest, compared = result.hmm_highest, result.f1
     return [
         *(_at_primes(result, name, measure) for name, measure in PAPER_PRIMES),
         _close(result, (PRIMES,), (0.25, 0.35), "0.3", "primes-near-0.3"),
         _close(result, SQUARE_FREE, (0.4, 0.5), "0.4–0.5", "square-free-near-0.4"),
-        _hmm_below(result.hmm_highest),
-        _outperforms(result.f1),
+        Verdict(
+            key="hmm-f1-below-0.2",
+            claim=f"The F1 of the HMM is below {HMM_BOUND} for all words.",
+            paper=f"below {HMM_BOUND}",
+            ours=f"the highest is {format_estimate(highest.f1)}, for {highest.word}, among"
+            f" {highest.words} words that occur at least {COMMON} times; {highest.never_right} of"
+            " them have 0"
+            if highest.word
+            else "no word occurs often enough",
+            criterion="the highest is below the paper's bound",
+            agrees=highest.f1.value is not None and highest.f1.value < HMM_BOUND,
+        ),
+        Verdict(
+            key="outperforms-hmm",
+            claim="The GPT-2 clearly outperforms the HMM in precision and recall of words.",
+            paper="it does",
+            ours=f"F1 is higher for {compared.higher} words, lower for {compared.lower} and equal"
+            f" for {compared.equal}, of those that occur at least {COMMON} times; share that is"
+            f" higher, of those that differ: {format_estimate(compared.higher_share)}",
+            criterion="the interval is above one half",
+            agrees=above(compared.higher_share, 0.5),
+            why="F1 is equal for words that neither model ever has right."
+            if compared.equal
+            else "",
+        ),
     ]
 
 
 def _at_primes(result: Result, name: str, measure: str) -> Verdict:
     right, among = PAPER_PRIMES[name, measure]
-    _, low, high = PAPER_INTERVALS[name, measure]
-    score = result.score(name, PRIMES)
+    paper, low, high = PAPER_INTERVALS[name, measure]
+    score = result.words[name].get(PRIMES)
     ours: Estimate = getattr(score, measure) if score else UNKNOWN
     return Verdict(
         key=f"{measure}-at-primes-{name}",
-        claim=f"The {measure} of the {name} at primes is {right / among:.4f}.",
-        paper=f"{right / among:.4f}",
+        claim=f"The {measure} of the {name} at primes is {paper:.4f}.",
+        paper=f"{paper:.4f}",
         ours=format_estimate(ours),
         criterion=f"the interval overlaps that of the paper, [{low:.3f}, {high:.3f}]",
         agrees=meets(ours, low, high),
@@ -290,12 +257,13 @@ def _close(
     result: Result, words: Sequence[str], span: tuple[float, float], paper: str, key: str
 ) -> Verdict:
     """That precision, recall and F1 of the GPT-2 are about what the paper says."""
-    scores = [score for word in words if (score := result.score("GPT-2", word))]
-    estimates = [each for score in scores for each in (score.precision, score.recall, score.f1)]
-    f1 = [f"{format_estimate(score.f1)} for {score.word}" for score in scores]
+    known = result.words["GPT-2"]
+    found = {word: known[word] for word in words if word in known}
+    estimates = [each for s in found.values() for each in (s.precision, s.recall, s.f1)]
+    f1 = [f"{format_estimate(score.f1)} for {word}" for word, score in found.items()]
     others = [
         f"{format_number(score.precision.value)} and {format_number(score.recall.value)}"
-        for score in scores
+        for score in found.values()
     ]
     return Verdict(
         key=key,
@@ -304,34 +272,6 @@ def _close(
         ours=f"F1 {', '.join(f1) or 'not known'}",
         criterion="the intervals of precision, recall and F1 of each word overlap"
         f" {span[0]:g} to {span[1]:g}",
-        agrees=len(scores) == len(words) and all(meets(each, *span) for each in estimates),
+        agrees=len(found) == len(words) and all(meets(each, *span) for each in estimates),
         why=f"Precision and recall: {', '.join(others) or 'not known'}.",
-    )
-
-
-def _hmm_below(found: HighestF1) -> Verdict:
-    return Verdict(
-        key="hmm-f1-below-0.2",
-        claim=f"The F1 of the HMM is below {HMM_BOUND} for all words.",
-        paper=f"below {HMM_BOUND}",
-        ours=f"the highest is {format_estimate(found.f1)}, for {found.word}, among {found.words}"
-        f" words that occur at least {COMMON} times; {found.never_right} of them have 0"
-        if found.word
-        else "no word occurs often enough",
-        criterion="the highest is below the paper's bound",
-        agrees=found.f1.value is not None and found.f1.value < HMM_BOUND,
-    )
-
-
-def _outperforms(found: F1Comparison) -> Verdict:
-    return Verdict(
-        key="outperforms-hmm",
-        claim="The GPT-2 clearly outperforms the HMM in precision and recall of words.",
-        paper="it does",
-        ours=f"F1 is higher for {found.higher} words, lower for {found.lower} and equal for"
-        f" {found.equal}, of those that occur at least {COMMON} times; share that is higher,"
-        f" of those that differ: {format_estimate(found.higher_share)}",
-        criterion="the interval is above one half",
-        agrees=above(found.higher_share, 0.5),
-        why="F1 is equal for words that neither model ever has right." if found.equal else "",
     )
