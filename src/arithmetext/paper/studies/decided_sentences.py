@@ -55,10 +55,6 @@ class Decided(Occurrences):
     in_paper: bool
     why: str  # the theorem
 
-    @property
-    def as_expected(self) -> bool:
-        return self.first == self.expected and self.count == len(self.expected)
-
 
 @dataclass(frozen=True)
 class Result:
@@ -107,10 +103,8 @@ def plot(result: Result) -> Figure:
         _plot_counts(axes, row, powers, color="0.6", marker=marker)
     for recurrent, line in zip(result.recurrent, LINES, strict=True):
         _plot_counts(axes, recurrent, powers, linestyle=line)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel("n")
-    axes.set_ylabel("occurrences that begin at or before n")
+    axes.loglog()
+    axes.set(xlabel="n", ylabel="occurrences that begin at or before n")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False, fontsize=8)
     return figure
@@ -132,12 +126,10 @@ def caption(result: Result) -> str:
 
 
 def table(result: Result) -> Table:
+    reasons = [row.why for row in result.decided] + ["recurs"] * len(result.recurrent)
     rows = [
         [row.what, row.count, ", ".join(map(str, row.first)), why]
-        for row, why in [
-            *((row, row.why) for row in result.decided),
-            *((row, "recurs") for row in result.recurrent),
-        ]
+        for row, why in zip([*result.decided, *result.recurrent], reasons, strict=True)
     ]
     return ["sentence", "occurrences", "first at", "why"], rows
 
@@ -151,7 +143,7 @@ def verdicts(result: Result) -> list[Verdict]:
             paper=_places(row.expected),
             ours=f"{_places(row.first)} up to {format_integer(result.searched_to)} (all examined)",
             criterion="the search finds exactly the paper's starts",
-            agrees=row.as_expected,
+            agrees=row.first == row.expected and row.count == len(row.expected),
             why=row.why,
         )
         for row in result.decided
