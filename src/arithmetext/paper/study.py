@@ -3,18 +3,31 @@
 A study reproduces one figure or table of the paper. It is a module of `paper/studies/` that defines
 
     TITLE              the heading in the report
-    PLACE              its place in the report, in the paper's order
-    COST               about how many seconds it takes at each scale, for the time left
+    PLACE              sort key of the report: 10, 20, … in the paper's order, from 200 on what the
+                       paper does not have
+    COST               seconds that it takes at each scale, such as {"laptop": 3, "gpu": 30}; used
+                       to estimate the time left, and may lack scales
     Result             a frozen dataclass with every number that the study finds
     settings(scale)    everything that the result depends on, as a frozen dataclass
     run(settings)      compute the Result
     plot(result)       a matplotlib figure
     caption(result)    what the figure shows, in a few sentences
     table(result)      a header and rows: the numbers behind the figure
-    verdicts(result)   the paper's claims, each with its number and ours
+    verdicts(result)   a `Verdict` (below) on each claim of the paper
 
-`run` computes every number once; the other functions only read the result. To add a study, add a
-module: `nt reproduce` finds it. Modules whose names begin with an underscore are shared code.
+`run` computes every number once; the other functions only read the result. `evaluation.codec`
+stores the result as JSON. Its fields may be numbers, strings, None, dataclasses, named tuples, and
+lists, tuples or dicts of these. Where a study measures models, `run` measures and a function
+`summarise` computes the statistics, so that tests need no model.
+
+To add a study, add
+
+    paper/studies/NAME.py          `nt reproduce --only NAME` finds and runs it
+    results/h200/data/NAME.json    its result at gpu scale, from reports/gpu/data
+    tests/studies/test_NAME.py     cases that turn each verdict (tests/studies/cases.py)
+
+and a line in docs/reproduction.md. `orientation.py` is a short example. Modules whose names begin
+with an underscore are code that several studies share.
 """
 
 import importlib
@@ -75,7 +88,7 @@ class Verdict:
 
     @property
     def evidence(self) -> str:
-        """Our number and when it agrees."""
+        """Our number, followed by the criterion."""
         return f"{self.ours} (agrees if {self.criterion})"
 
 
