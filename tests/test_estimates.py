@@ -14,7 +14,7 @@ from arithmetext.evaluation.estimates import (
     difference,
     format_estimate,
     mean_and_error,
-    meets,
+    overlaps,
     ratio,
     share,
     wilson,
@@ -43,7 +43,7 @@ def test_nothing_to_divide_by() -> None:
     assert wilson(0, 0) == UNKNOWN
     assert difference(UNKNOWN, wilson(1, 2)) == UNKNOWN
     assert bootstrap(np.mean, np.array([])) == UNKNOWN
-    assert not meets(UNKNOWN, 0, 1)
+    assert not overlaps(UNKNOWN, 0, 1)
     assert not within(UNKNOWN, 0, 1)
     assert format_estimate(UNKNOWN) == "not known"
 
@@ -95,8 +95,8 @@ def test_samples_are_drawn_on_their_own() -> None:
 
 def test_ranges() -> None:
     known = Estimate(0.3, 0.2, 0.4)
-    assert meets(known, 0.4, 0.5) and meets(known, 0.1, 0.2) and meets(known, 0.25, 0.3)
-    assert not meets(known, 0.41, 0.5) and not meets(known, 0, 0.19)
+    assert overlaps(known, 0.4, 0.5) and overlaps(known, 0.1, 0.2) and overlaps(known, 0.25, 0.3)
+    assert not overlaps(known, 0.41, 0.5) and not overlaps(known, 0, 0.19)
     assert within(known, 0.2, 0.4)
     assert not within(known, 0.21, 0.4) and not within(known, 0.2, 0.39)
     assert format_estimate(known) == "0.300 [0.200, 0.400]"

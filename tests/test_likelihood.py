@@ -19,7 +19,7 @@ from arithmetext.evaluation.codec import to_json
 from arithmetext.evaluation.estimates import Estimate, share
 from arithmetext.evaluation.likelihood import (
     CONTROLS,
-    Comparison,
+    ControlComparison,
     Distributions,
     Sequences,
     auc,
@@ -164,16 +164,16 @@ def test_distance_is_in_standard_deviations() -> None:
 
 def test_one_random_sequence_as_likely_as_a_true_one_is_an_overlap() -> None:
     other = TRUE - 2
-    assert Comparison(64, "unigram", TRUE, other).distributions().disjoint
+    assert ControlComparison(64, "unigram", TRUE, other).distributions().disjoint
     other[5] = TRUE.min()
-    assert not Comparison(64, "unigram", TRUE, other).distributions().disjoint
+    assert not ControlComparison(64, "unigram", TRUE, other).distributions().disjoint
 
 
 def test_disjoint_from_the_length_after_the_last_overlap() -> None:
     def lengths(*disjoint: bool) -> list[Distributions]:
         gaps = [2.0 if each else 0.0 for each in disjoint]
         return [
-            Comparison(2 << k, "unigram", TRUE, TRUE - gap).distributions()
+            ControlComparison(2 << k, "unigram", TRUE, TRUE - gap).distributions()
             for k, gap in enumerate(gaps)
         ]
 
@@ -398,7 +398,7 @@ def test_likelihoods_do_not_depend_on_the_number_of_sequences(name: str) -> None
     ).double()
     close = {"rtol": tolerance(64)}  # a logarithm of a sum over 64 tokens
 
-    def scored(number: int) -> list[module.Comparison]:
+    def scored(number: int) -> list[module.ControlComparison]:
         return separation(
             model, tokenizer, TEXT.test, TEXT.train, number=number, lengths=[5, 128], seed=2
         )

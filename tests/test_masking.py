@@ -68,7 +68,7 @@ def test_accuracy_equals_a_loop_over_windows(model: GPT, ids: Tensor) -> None:
             chance = [float((2 * logits[p]).softmax(-1)[row[p]]) for p in places]
             greedy.append(np.mean(hits))
             cold.append(np.mean(chance))
-        found = masked_accuracy(model, ids, shares=[share], betas=[2.0, math.inf], seed=5)
+        found = masked_accuracy(model, ids, masking_shares=[share], betas=[2.0, math.inf], seed=5)
         assert [(each.masked, each.beta) for each in found] == [(share, 2.0), (share, math.inf)]
         assert values(found) == pytest.approx([np.mean(cold), np.mean(greedy)])
 
@@ -79,21 +79,21 @@ def test_accuracy_equals_that_of_sampled_tokens(model: GPT, ids: Tensor) -> None
     logs, true = logits.flatten(0, 1).log_softmax(-1), ids.gather(1, chosen).flatten()
     random = torch.rand(3000, len(true), generator=torch.Generator().manual_seed(0)).double()
     share = np.mean([float((sample(logs, 0.7, c) == true).double().mean()) for c in random])
-    [found] = values(masked_accuracy(model, ids, shares=[0.3], betas=[0.7], seed=0))
+    [found] = values(masked_accuracy(model, ids, masking_shares=[0.3], betas=[0.7], seed=0))
     assert share == pytest.approx(found, abs=5 * 0.5 / math.sqrt(3000 * len(true)))
 
 
 def test_large_beta_is_the_likeliest_token(model: GPT, ids: Tensor) -> None:
-    found = values(masked_accuracy(model, ids, shares=[0.4], betas=[1e5, math.inf], seed=0))
+    found = values(masked_accuracy(model, ids, masking_shares=[0.4], betas=[1e5, math.inf], seed=0))
     assert found[0] == pytest.approx(found[1])
-    [tiny] = values(masked_accuracy(model, ids, shares=[0.4], betas=[1e-9], seed=0))
+    [tiny] = values(masked_accuracy(model, ids, masking_shares=[0.4], betas=[1e-9], seed=0))
     assert tiny == pytest.approx(1 / SIZE)  # the mask is no answer
 
 
 def test_results_do_not_depend_on_the_batch(
     model: GPT, ids: Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = {"shares": [0.2, 0.6], "betas": [1.0, math.inf], "seed": 2}
+    options = {"masking_shares": [0.2, 0.6], "betas": [1.0, math.inf], "seed": 2}
     together = masked_accuracy(model, ids, **options)
     monkeypatch.setattr(masking, "BATCH_TOKENS", 40)
     assert values(masked_accuracy(model, ids, **options)) == pytest.approx(values(together))
@@ -102,7 +102,7 @@ def test_results_do_not_depend_on_the_batch(
 def test_a_model_of_next_tokens_raises(ids: Tensor) -> None:
     model = GPT(GPTConfig(layers=1, heads=1, context=20), vocabulary=SIZE, causal=True)
     with pytest.raises(InputError, match="does not predict masked ones"):
-        masked_accuracy(model, ids, shares=[0.1], betas=[1.0], seed=0)
+        masked_accuracy(model, ids, masking_shares=[0.1], betas=[1.0], seed=0)
 
 
 def measured(accuracies: dict[tuple[float, float], float]) -> list[MaskedAccuracy]:

@@ -14,16 +14,16 @@ from arithmetext.evaluation.codec import to_json
 from arithmetext.evaluation.square_free import (
     KINDS,
     RUNS,
-    STRETCH,
+    STRETCH_WORDS,
     Pool,
-    Runs,
+    RunLikelihoods,
     Stretches,
+    are_square_free,
     fitting,
     impossible,
     run_prompt,
     runs,
     spliced,
-    square_free,
     word_frequencies,
     words_in_runs,
 )
@@ -54,7 +54,7 @@ def pool() -> Pool:
 
 def test_square_free_words() -> None:
     expected = [all(e == 1 for _, e in factor(n)) for n in range(2, 3000)]
-    assert square_free(words(2, 3000)).tolist() == expected
+    assert are_square_free(words(2, 3000)).tolist() == expected
 
 
 def test_frequencies_are_those_of_training() -> None:
@@ -74,7 +74,7 @@ def test_frequencies_are_those_of_training() -> None:
 
 def lengths(text: Words) -> list[int]:
     """Lengths of the runs of square-free words, except cut-off runs; 0 between two other words."""
-    letters = "".join("f" if free else "." for free in square_free(text).tolist())
+    letters = "".join("f" if free else "." for free in are_square_free(text).tolist())
     return [len(run) for run in letters.split(".")[1:-1]]
 
 
@@ -85,7 +85,7 @@ def test_runs_have_exactly_the_requested_length(tokenizer: Tokenizer, run: int) 
     for k in range(30):
         text = words_in_runs(run, 500, *FREQUENCIES, at.random(k, run))
         assert set(lengths(text)) == {run}
-        phases.add(int(np.argmin(square_free(text))))
+        phases.add(int(np.argmin(are_square_free(text))))
         ids = run_prompt(at, run, k, *FREQUENCIES)
         assert (ids.dtype, ids.shape) == (np.int64, (60,))
         inside = tokenizer.decode(ids, inside=True)
@@ -98,7 +98,7 @@ def test_words_of_runs_are_as_frequent_as_in_the_text() -> None:
     kinds, shares = FREQUENCIES
     text = words_in_runs(3, 40_000, *FREQUENCIES, np.random.default_rng(0))
     for free, count in ((True, 30_000), (False, 10_000)):
-        which = square_free(kinds) == free
+        which = are_square_free(kinds) == free
         expected = count * shares[which] / shares[which].sum()
         counts = np.array([(text == word).sum() for word in kinds[which]])
         assert counts.sum() == count
@@ -132,7 +132,7 @@ def test_runs_are_scored(tokenizer: Tokenizer) -> None:
 def test_within_is_the_share_in_the_middle_of_the_true_prompts(
     values: tuple[float, float], within: float
 ) -> None:
-    scored = Runs(np.linspace(-3.2, -2.8, 81), {2: np.array(values * 5)})
+    scored = RunLikelihoods(np.linspace(-3.2, -2.8, 81), {2: np.array(values * 5)})
     true, [prompts] = scored.distributions()
     assert true.middle == pytest.approx((-3.19, -2.81))
     assert (prompts.run, prompts.within, prompts.values) == (2, within, list(values * 5))
@@ -177,15 +177,15 @@ def test_words_fit_exactly_where_they_occur() -> None:
 def test_stretches_forbidden_by_arithmetic_fit_nowhere() -> None:
     random = np.random.default_rng(0)
     kinds, shares = FREQUENCIES
-    known = 0
+    fitting_stretches = 0
     for _ in range(300):
-        stretch = random.choice(kinds, STRETCH, p=shares).tolist()
+        stretch = random.choice(kinds, STRETCH_WORDS, p=shares).tolist()
         rows = [fitting(word) for word in stretch]
-        fits = any(all(rows[j][(r + j) % 36] for j in range(STRETCH)) for r in range(36))
+        fits = any(all(rows[j][(r + j) % 36] for j in range(STRETCH_WORDS)) for r in range(36))
         if law(tuple(stretch)) is not None:
-            known += 1
+            fitting_stretches += 1
             assert not fits
-    assert known > 30
+    assert fitting_stretches > 30
 
 
 # Stretches
@@ -213,7 +213,7 @@ def test_stretches_of_each_kind_are_as_described(pool: Pool) -> None:
         left += 1
         tail = tuple(words(n - 24, n, threads=1).tolist())
         sentences = {kind: tuple(stretch.tolist()) for kind, stretch in chosen.items()}
-        assert square_free(chosen["impossible"]).all()
+        assert are_square_free(chosen["impossible"]).all()
         assert "never occurs" in str(law(sentences["impossible"]))
         assert law(sentences["elsewhere"]) is None
         assert "never occurs" in str(law(tail + sentences["elsewhere"]))
@@ -225,7 +225,7 @@ def test_stretches_of_each_kind_are_as_described(pool: Pool) -> None:
             assert ((n - 24) % 36 in fits) == (kind == "here")
             assert bool(fits) == (kind == "here")
         alone = [fitting(word) for word in sentences["elsewhere"]]
-        assert any(all(alone[j][(r + j) % 36] for j in range(STRETCH)) for r in range(36))
+        assert any(all(alone[j][(r + j) % 36] for j in range(STRETCH_WORDS)) for r in range(36))
         # Alike in how often words come, and in which of them do not fit.
         cost = {kind: sum(logs[word] for word in words) for kind, words in sentences.items()}
         assert max(cost.values()) - min(cost.values()) <= 0.2
@@ -250,8 +250,8 @@ def put(tokenizer: Tokenizer, pool: Pool, n: int, length: int) -> tuple[list[Wor
     random = np.random.default_rng(n)
     while chosen is None:
         chosen = pool.choose(n, random)
-    before, after = words(n - 1500, n), words(n + STRETCH, n + 1500)
-    stretches = [{"true": words(n, n + STRETCH), **chosen}[kind] for kind in KINDS]
+    before, after = words(n - 1500, n), words(n + STRETCH_WORDS, n + 1500)
+    stretches = [{"true": words(n, n + STRETCH_WORDS), **chosen}[kind] for kind in KINDS]
     return stretches, *spliced(tokenizer, before, stretches, after, length)
 
 

@@ -13,7 +13,7 @@ COUNTS = np.array([[6, 2, 1, 1], [3, 5, 1, 1], [1, 2, 6, 1]])
 def test_cells_of_a_group() -> None:
     found = group_cells(COUNTS, [0])
     assert found.cell == pytest.approx(0.6)
-    assert found.cell_below == pytest.approx((0.3 + 0.1) / 2)
+    assert found.cell_elsewhere == pytest.approx((0.3 + 0.1) / 2)
     assert found.generated == wilson(6, 10)
     assert found.generated_elsewhere == pytest.approx(4 / 20)
 

@@ -14,8 +14,8 @@ GPT = "confusion.GPT-2"
 LOW = Estimate(0.6, 0.5, 0.7)
 
 CASES: list[Case] = [
-    ({f"{GPT}.corner.cell": 0.2, f"{GPT}.corner.cell_below": 0.2}, {"bright-corner": False}),
-    ({f"{GPT}.corner.cell": 0.21, f"{GPT}.corner.cell_below": 0.2}, {}),
+    ({f"{GPT}.corner.cell": 0.2, f"{GPT}.corner.cell_elsewhere": 0.2}, {"bright-corner": False}),
+    ({f"{GPT}.corner.cell": 0.21, f"{GPT}.corner.cell_elsewhere": 0.2}, {}),
     (
         {f"{GPT}.corner.generated": LOW, f"{GPT}.corner.generated_elsewhere": 0.5},
         {"bright-corner": False},

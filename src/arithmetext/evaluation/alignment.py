@@ -5,10 +5,10 @@ noise. Alignment gives each predicted word a shift s: it is compared with the tr
 later. A positive shift means that s words were omitted, a negative one that words were inserted.
 
 The text nearly repeats itself: integers that differ by a multiple of 36 have the same word one time
-in five; for multiples of 44100 it is one time in four. So finding a shift only shows that the
-continuation is in step modulo small squares. A continuation that has learned nothing else would be
-in step at some shift, and so are sentences from anywhere else in the text. How much more is right
-is told by `realigned`.
+in five; for multiples of 44100 it is one time in four. So a shift that fits only shows that the
+continuation is in step modulo small squares. Even a model that knows only n modulo small squares
+fits at some shift, and so does text from any other place. The accuracy after alignment,
+`realigned`, shows how much more a model knows.
 """
 
 from collections.abc import Sequence
@@ -124,8 +124,8 @@ def alignments(predicted: Sequence[Words], around: Sequence[Words], margin: int)
     """Align each prompt. A prompt without words counts as collapsed and not explained."""
     shifts = [align(words, text, margin) for words, text in zip(predicted, around, strict=True)]
     true = [text[margin : len(text) - margin] for text in around]
-    own = [text[margin + s + np.arange(len(s))] for s, text in zip(shifts, around, strict=True)]
-    accuracy, realigned = accuracies(predicted, true), accuracies(predicted, own)
+    shifted = [text[margin + s + np.arange(len(s))] for s, text in zip(shifts, around, strict=True)]
+    accuracy, realigned = accuracies(predicted, true), accuracies(predicted, shifted)
     chance = np.array([_chance(words, truth) for words, truth in zip(predicted, true, strict=True)])
     lengths = np.array([max(1, len(words)) for words in predicted])
     deviation = np.sqrt(chance * (1 - chance) / lengths)
@@ -142,7 +142,7 @@ def alignments(predicted: Sequence[Words], around: Sequence[Words], margin: int)
 
 
 def _chance(predicted: Words, true: Words) -> float:
-    """Σ f̂ f over all words: the probability that a random word of each is the same."""
+    """Σ f̂ f over all words: how often a random predicted word equals a random true word."""
     return float(_occurrences(predicted, true).sum()) / max(1, len(predicted) * len(true))
 
 

@@ -3,7 +3,7 @@
 A token holds pieces of one or several words, so a distance in tokens says little about arithmetic.
 Here the distance between two tokens is the difference of the integers in which they begin. It is
 measured from the token at the query position, and also from the next token, which that position
-predicts; it is not known in advance which of the two a head uses.
+predicts: a head may use either of the two.
 
 Attention is divided by uniform attention: position q sees q + 1 tokens, so uniform attention gives
 1/(q + 1) to each. Without this, far tokens would seem to be neglected, since only late positions
@@ -84,13 +84,13 @@ class HeadsByDistance:
     all_heads: list[Estimate]
     layer: int
     head: int
-    swing: float  # how far the residues of the distance lie apart in that head
-    periodic: list[Estimate]  # attention of that head
-    peaks: Peaks  # of that head
+    swing: float  # how far the residues of the distance lie apart in this head
+    periodic: list[Estimate]  # attention of this head
+    peaks: Peaks  # of this head
 
 
 def peaks_at_multiples(attention: Sequence[Estimate], period: int) -> Peaks:
-    """Compare attention at the multiples of the period with that one integer nearer and farther."""
+    """Compare attention at multiples of the period with attention at the integers beside them."""
     curve = np.array([estimate.value for estimate in attention], np.float64)
     at = np.arange(period, len(curve) - 1, period)
     return Peaks(int((curve[at] > (curve[at - 1] + curve[at + 1]) / 2).sum()), len(at))
@@ -102,10 +102,10 @@ def by_distance(
     """Attention of a causal model up to `farthest` integers back, for each of the ORIGINS.
 
     windows: [windows, tokens]. Queries are in the second half of a window, where all of them have
-    far tokens to attend to. The last token is no query, since the token after it is not known.
+    far tokens to attend to. The last token is no query, since the token after it is unknown.
     """
-    found = [_in_window(model, tokenizer, ids, farthest) for ids in windows]
-    sums, counts = (np.stack(parts, axis=1) for parts in zip(*found, strict=True))
+    per_window = [_in_window(model, tokenizer, ids, farthest) for ids in windows]
+    sums, counts = (np.stack(parts, axis=1) for parts in zip(*per_window, strict=True))
     return {origin: AttentionByDistance(sums[i], counts[i]) for i, origin in enumerate(ORIGINS)}
 
 
@@ -178,4 +178,4 @@ def _in_window(
 
 
 def _estimates(sums: Values, counts: Integers) -> list[Estimate]:
-    return [ratio(above, below) for above, below in zip(sums.T, counts.T, strict=True)]
+    return [ratio(attention, pairs) for attention, pairs in zip(sums.T, counts.T, strict=True)]

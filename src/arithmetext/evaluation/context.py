@@ -62,8 +62,8 @@ def next_words_right(model: LanguageModel, prompts: TextPrompts) -> NDArray[np.b
     """
     rights = []
     for _, batch in prompts.batches():
-        made = generate(model.read(batch), WORD_TOKENS).cpu().numpy()
-        for predicted, true in zip(made, batch.following.numpy(), strict=True):
+        generated = generate(model.read(batch), WORD_TOKENS).cpu().numpy()
+        for predicted, true in zip(generated, batch.following.numpy(), strict=True):
             rest = prompts.tokenizer.text(true).partition(" ")[0]
             rights.append(prompts.tokenizer.text(predicted).startswith(f"{rest} "))
     return np.array(rights)

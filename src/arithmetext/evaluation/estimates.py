@@ -15,7 +15,7 @@ Z = NormalDist().inv_cdf((1 + LEVEL) / 2)
 
 
 class Estimate(NamedTuple):
-    """A number and its confidence interval; all None if nothing is known."""
+    """A number and its confidence interval; all None if unknown."""
 
     value: float | None
     low: float | None
@@ -26,21 +26,23 @@ UNKNOWN = Estimate(None, None, None)
 
 
 def ratio(numerators: Any, denominators: Any = None) -> Estimate:
-    """The sum of numerators over that of denominators; without denominators, the mean.
+    """The sum of the numerators over the sum of the denominators, or the mean if there are none.
 
     The interval is a bootstrap over prompts: 1000 resamples, the same ones for equal numbers of
     prompts.
     """
-    above = np.asarray(numerators, np.float64)
-    below = np.ones_like(above) if denominators is None else np.asarray(denominators, np.float64)
-    if not below.sum() or not np.isfinite(above).all():
+    numerator = np.asarray(numerators, np.float64)
+    denominator = (
+        np.ones_like(numerator) if denominators is None else np.asarray(denominators, np.float64)
+    )
+    if not denominator.sum() or not np.isfinite(numerator).all():
         return UNKNOWN
-    weights = _weights(len(above))
-    divided = weights @ below
-    some = divided > 0  # a resample may have nothing to divide by
-    ratios = (weights @ above)[some] / divided[some]
+    weights = _weights(len(numerator))
+    divisors = weights @ denominator
+    positive = divisors > 0  # a resample may have nothing to divide by
+    ratios = (weights @ numerator)[positive] / divisors[positive]
     low, high = np.quantile(ratios, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Estimate(float(above.sum() / below.sum()), float(low), float(high))
+    return Estimate(float(numerator.sum() / denominator.sum()), float(low), float(high))
 
 
 def mean_and_error(values: NDArray[np.float64]) -> tuple[float, float]:
@@ -49,7 +51,7 @@ def mean_and_error(values: NDArray[np.float64]) -> tuple[float, float]:
 
 
 def share(hits: Any, among: Any = None) -> Estimate:
-    """The share of prompts with a hit, among all prompts or those where `among` is true.
+    """The share of prompts with a hit, among all prompts or the prompts where `among` is true.
 
     The interval is Wilson's: where none or all are hits, the bootstrap would have no width. A hit
     may count one half.
@@ -85,7 +87,7 @@ def difference(first: Estimate, second: Estimate) -> Estimate:
 
 
 def bootstrap(statistic: Callable[..., Any], *samples: NDArray[np.float64]) -> Estimate:
-    """Any statistic of samples, each of which is resampled on its own."""
+    """Any statistic of samples; each sample is resampled on its own."""
     if not all(len(sample) for sample in samples):
         return UNKNOWN
     random = np.random.default_rng(0)
@@ -97,27 +99,27 @@ def bootstrap(statistic: Callable[..., Any], *samples: NDArray[np.float64]) -> E
     return Estimate(float(statistic(*samples)), float(low), float(high))
 
 
-def meets(estimate: Estimate, least: float | None, greatest: float | None) -> bool:
-    """Whether the interval overlaps a range; an unknown one does not."""
+def overlaps(estimate: Estimate, least: float | None, greatest: float | None) -> bool:
+    """Whether the interval overlaps a range; False if the estimate is unknown."""
     _, low, high = estimate
     if low is None or high is None or least is None or greatest is None:
         return False
     return low <= greatest and high >= least
 
 
-def overlap(one: Estimate, other: Estimate) -> bool:
-    """Whether two intervals overlap; an unknown one overlaps none."""
-    return meets(one, other.low, other.high)
+def intervals_overlap(one: Estimate, other: Estimate) -> bool:
+    """Whether the intervals of two estimates overlap; False if one is unknown."""
+    return overlaps(one, other.low, other.high)
 
 
 def within(estimate: Estimate, least: float, greatest: float) -> bool:
-    """Whether the interval lies in a range."""
+    """Whether the whole interval lies in a range; False if the estimate is unknown."""
     _, low, high = estimate
     return low is not None and high is not None and least <= low and high <= greatest
 
 
 def above(estimate: Estimate, level: float) -> bool:
-    """Whether the whole interval is above a level; an unknown one is not."""
+    """Whether the whole interval is above a level; False if the estimate is unknown."""
     return estimate.low is not None and estimate.low > level
 
 

@@ -34,8 +34,8 @@ MIN_CONTEXT = 64  # tokens that hold a stretch of four words and some context be
 def evaluate(subject: Subject, at: int, *, prompts: int, seed: int) -> dict[str, Any]:
     """Measure a model in a window near `at` that it was not trained on."""
     window = unseen(at, subject.trained)
-    about = {"at": at, "window": window}
-    return about | {name: to_json(part) for name, part in _parts(subject, window, prompts, seed)}
+    place = {"at": at, "window": window}
+    return place | {name: to_json(part) for name, part in _parts(subject, window, prompts, seed)}
 
 
 def _parts(subject: Subject, window: Range, number: int, seed: int) -> Iterator[tuple[str, Any]]:
@@ -44,7 +44,10 @@ def _parts(subject: Subject, window: Range, number: int, seed: int) -> Iterator[
     if not model.causal:
         ids = draw(tokenizer, window, number=number, length=length, following=0, seed=seed).ids
         betas = (*BETAS, math.inf)
-        yield "masked", masked_accuracy(model, ids, shares=MASKING_SHARES, betas=betas, seed=seed)
+        yield (
+            "masked",
+            masked_accuracy(model, ids, masking_shares=MASKING_SHARES, betas=betas, seed=seed),
+        )
         return
     # As many tokens follow as are generated, so that all true words are inside the window.
     drawn = draw(tokenizer, window, number=number, length=length, following=length, seed=seed)
@@ -56,13 +59,13 @@ def _parts(subject: Subject, window: Range, number: int, seed: int) -> Iterator[
         )
         yield "context", by_context(model, scored)
         lengths = doubling(2, length)
-        about = (model, tokenizer, window, subject.trained)
-        compared = separation(*about, lengths=lengths, number=sequences, seed=seed)
+        inputs = (model, tokenizer, window, subject.trained)
+        compared = separation(*inputs, lengths=lengths, number=sequences, seed=seed)
         yield "likelihood", [each.summary() for each in compared]
-        paper = runs(*about, length=length, number=sequences, seed=seed)
-        yield "square_free_runs", paper.summary()
+        run_prompts = runs(*inputs, length=length, number=sequences, seed=seed)
+        yield "square_free_runs", run_prompts.summary()
         if length >= MIN_CONTEXT:
-            stretches = impossible(*about, length=length, number=sequences, seed=seed)
+            stretches = impossible(*inputs, length=length, number=sequences, seed=seed)
             yield "impossible", stretches.summary()
 
 
@@ -76,21 +79,21 @@ def generation(model: LanguageModel, prompts: TextPrompts, seed: int) -> dict[st
     """Metrics of prompts that are continued by as many tokens as they have."""
     count = prompts.length
     exact = continued(model, prompts, count)
-    slides = {"exact": exact}
+    strides = {"exact": exact}
     block = max(1, count // 4) if model.windowed else 1
     if block > 1:
-        slides["block"] = continued(model, prompts, count, stride=block)
+        strides["block"] = continued(model, prompts, count, stride=block)
     finite = () if model.deterministic else BETAS
     betas = {
         beta: continued(model, prompts, count, beta=beta, seed=seed, stride=block)
         for beta in finite
     }
-    betas[math.inf] = slides.get("block", exact)
+    betas[math.inf] = strides.get("block", exact)
     return {
         "tokens": count,
-        "slides": {name: quality(made) for name, made in slides.items()},
+        "slides": {name: quality(texts) for name, texts in strides.items()},
         "by_tokens": by_tokens(prompts, exact),
-        "betas": [{"beta": beta, **vars(quality(made))} for beta, made in betas.items()],
+        "betas": [{"beta": beta, **vars(quality(texts))} for beta, texts in betas.items()],
         **_words(exact),
         "alignment": alignment(prompts, exact),
     }
@@ -109,12 +112,13 @@ class Quality:
     jensen_shannon: Estimate
 
 
-def quality(made: Continuations) -> Quality:
-    distance = divergences(made.predicted, made.true)
+def quality(continuations: Continuations) -> Quality:
+    predicted, true = continuations.predicted, continuations.true
+    distance = divergences(predicted, true)
     finite = np.isfinite(distance.proper)
     return Quality(
-        accuracy=ratio(accuracies(made.predicted, made.true)),
-        malformed=ratio(*malformed(made.predicted)),
+        accuracy=ratio(accuracies(predicted, true)),
+        malformed=ratio(*malformed(predicted)),
         kl_paper=ratio(distance.paper),
         kl_left_out=ratio(distance.left_out),
         kl_infinite=share(~finite),
@@ -123,11 +127,12 @@ def quality(made: Continuations) -> Quality:
     )
 
 
-def _words(made: Continuations) -> dict[str, Any]:
+def _words(continuations: Continuations) -> dict[str, Any]:
     """Metrics of each word; words are spelled out, and malformed words are called "malformed"."""
-    scores = word_scores(made.predicted, made.true)
-    labels, counts = confusion(made.predicted, made.true)
-    generated, standing = at_primes(made.predicted, made.true)
+    predicted, true = continuations.predicted, continuations.true
+    scores = word_scores(predicted, true)
+    labels, counts = confusion(predicted, true)
+    generated, in_text = at_primes(predicted, true)
     spelled = [unpack(word) for word in labels]
     return {
         "words": [score._asdict() | {"word": unpack(score.word)} for score in scores],
@@ -138,7 +143,7 @@ def _words(made: Continuations) -> dict[str, Any]:
         },
         "primes": {
             "generated": {unpack(word) or "malformed": count for word, count in generated},
-            "standing": {unpack(word): count for word, count in standing},
+            "standing": {unpack(word): count for word, count in in_text},
         },
     }
 
@@ -152,21 +157,21 @@ class LengthAccuracy:
     each: list[float | None]  # of each prompt; None if no word ends in these tokens
 
 
-def by_tokens(prompts: TextPrompts, made: Continuations) -> list[LengthAccuracy]:
+def by_tokens(prompts: TextPrompts, continuations: Continuations) -> list[LengthAccuracy]:
     """The accuracy of the first 1, 2, 4, … generated tokens, over all prompts and for each."""
     rows = []
-    for count in doubling(1, made.tokens.shape[1]):
-        predicted = prompts.words_after(made.tokens[:, :count])
-        some = np.array([len(words) > 0 for words in predicted])
-        each = accuracies(predicted, made.true)
-        shown = [a if any_word else None for a, any_word in zip(each.tolist(), some, strict=True)]
-        rows.append(LengthAccuracy(count, ratio(each * some, some), shown))
+    for count in doubling(1, continuations.tokens.shape[1]):
+        predicted = prompts.words_after(continuations.tokens[:, :count])
+        has_words = np.array([len(words) > 0 for words in predicted])
+        each = accuracies(predicted, continuations.true)
+        shown = [a if has else None for a, has in zip(each.tolist(), has_words, strict=True)]
+        rows.append(LengthAccuracy(count, ratio(each * has_words, has_words), shown))
     return rows
 
 
 @dataclass(frozen=True)
 class AlignedContinuation:
-    """One continuation; the fields are those of `alignment.Alignments`."""
+    """One continuation, with fields as in `alignment.Alignments`."""
 
     accuracy: float
     realigned: float
@@ -192,22 +197,29 @@ class Alignment:
     each: list[AlignedContinuation]
 
 
-def alignment(prompts: TextPrompts, made: Continuations) -> Alignment:
-    counts = [len(words) for words in made.predicted]
-    found = alignments(made.predicted, prompts.true_words(counts, margin=MAX_SHIFT), MAX_SHIFT)
-    slipped = found.slips > 0
-    shifts, numbers = np.unique(found.last_shift, return_counts=True)
-    columns = (found.accuracy, found.realigned, found.collapsed, found.slips, found.last_shift)
+def alignment(prompts: TextPrompts, continuations: Continuations) -> Alignment:
+    predicted = continuations.predicted
+    counts = [len(words) for words in predicted]
+    aligned = alignments(predicted, prompts.true_words(counts, margin=MAX_SHIFT), MAX_SHIFT)
+    slipped = aligned.slips > 0
+    shifts, numbers = np.unique(aligned.last_shift, return_counts=True)
+    columns = (
+        aligned.accuracy,
+        aligned.realigned,
+        aligned.collapsed,
+        aligned.slips,
+        aligned.last_shift,
+    )
     return Alignment(
         margin=MAX_SHIFT,
-        chance=ratio(found.chance),
-        collapsed=share(found.collapsed),
-        explained_by_shift=share(found.explained, found.collapsed),
+        chance=ratio(aligned.chance),
+        collapsed=share(aligned.collapsed),
+        explained_by_shift=share(aligned.explained, aligned.collapsed),
         slipped=share(slipped),
-        accuracy_of_slipped=ratio(found.accuracy * slipped, slipped),
-        accuracy_of_others=ratio(found.accuracy * ~slipped, ~slipped),
-        realigned_accuracy=ratio(found.realigned),
-        slips_per_1000_words=ratio(1000 * found.slips, counts),
+        accuracy_of_slipped=ratio(aligned.accuracy * slipped, slipped),
+        accuracy_of_others=ratio(aligned.accuracy * ~slipped, ~slipped),
+        realigned_accuracy=ratio(aligned.realigned),
+        slips_per_1000_words=ratio(1000 * aligned.slips, counts),
         last_shifts=dict(zip(shifts.tolist(), numbers.tolist(), strict=True)),
         each=[
             AlignedContinuation(*row)

@@ -21,7 +21,7 @@ MOST_TOKENS_PER_WORD = 64  # a model that never ends a word is stopped
 
 @dataclass(frozen=True)
 class Continuations:
-    """Prompts continued by a model, and the true words there; one array of words per prompt."""
+    """Prompts continued by a model, with the true words after them; one array per prompt."""
 
     tokens: Tensor  # [prompts, tokens]
     predicted: list[Words]  # 0 for a malformed word
@@ -102,7 +102,7 @@ def sample_tokens(
 
     A token is drawn with probability proportional to p^β; at β = ∞ it is the likeliest token. The
     random number is a pure function of (seed, number of the prompt, number of the token). `first`
-    is the number of the first prompt here, so results do not depend on the batch size.
+    is the number of the first prompt of this batch, so results do not depend on the batch size.
     """
     if not beta > 0:
         raise InputError(f"beta must be positive, or inf for the likeliest token, not {beta}")

@@ -39,8 +39,9 @@ def measure(
 
     `oracle` has the scores of oracles of increasing bounds at the same scale.
     """
-    made = continued(model, prompts, prompts.following.shape[1])
-    accuracy, accuracy_error = mean_and_error(accuracies(made.predicted, made.true))
+    continuations = continued(model, prompts, prompts.following.shape[1])
+    words_right = accuracies(continuations.predicted, continuations.true)
+    accuracy, accuracy_error = mean_and_error(words_right)
     cost, words = nats_and_words(model, prompts)
     nats, nats_error = mean_and_error(cost / words)
     horizons = horizon_by_accuracy(oracle, accuracy), horizon_by_nats(oracle, nats)
@@ -48,7 +49,7 @@ def measure(
 
 
 def horizon_by_accuracy(oracle: Sequence[OracleScore], accuracy: float) -> float | None:
-    """The bound whose oracle has this accuracy; None if it is above that of every oracle."""
+    """The bound whose oracle has this accuracy; None if every oracle has a lower one."""
     return _horizon(oracle, [score.accuracy for score in oracle], accuracy)
 
 
@@ -58,7 +59,7 @@ def horizon_by_nats(oracle: Sequence[OracleScore], nats: float) -> float | None:
 
 
 def _horizon(oracle: Sequence[OracleScore], values: Sequence[float], value: float) -> float | None:
-    """Where the oracle's values reach a value, interpolated on a logarithmic scale of bounds."""
+    """The bound at which the oracle's values reach `value`, interpolated in ln(bound)."""
     if value > values[-1]:
         return None
     bounds = np.log([score.bound for score in oracle])

@@ -16,7 +16,7 @@ BAND = 0.03  # a plateau lasts while the loss differs at most by this share
 
 
 class Plateau(NamedTuple):
-    """A pause between two descents; places are steps."""
+    """A pause between two descents; all fields but `loss` are steps."""
 
     begin: float
     slowest: float
@@ -28,7 +28,7 @@ class Plateau(NamedTuple):
 
 @dataclass(frozen=True)
 class LossCurve:
-    """A smoothed loss curve, and where it rests."""
+    """A smoothed loss curve and its plateau."""
 
     steps: list[float]
     losses: list[float]
@@ -45,7 +45,7 @@ class PlateauLength(NamedTuple):
     """The longest plateau of a run: its last step over its first, 0 if there is none."""
 
     ratio: float
-    ended: bool  # or else the run ends on the plateau
+    ended: bool  # False if the run ends on the plateau
 
 
 NO_PLATEAU = PlateauLength(0, True)
@@ -76,7 +76,7 @@ def loss_curve(training: Sequence[tuple[float, float]]) -> LossCurve:
 def _plateau(steps: Floats, losses: Floats, speeds: Floats) -> Plateau | None:
     """Where learning slows down to less than half of its speed before and after.
 
-    The loss must fall on both sides. Of several pauses the last one counts.
+    The loss must fall on both sides. If there are several pauses, the last one counts.
     """
     before, after = np.maximum.accumulate(speeds), np.maximum.accumulate(speeds[::-1])[::-1]
     descents = np.minimum(before, after)
@@ -110,9 +110,9 @@ def plateau_length(curve: LossCurve, better: LossCurve | None = None) -> Plateau
     A plateau at the end of a run counts if another run, `better`, gets clearly below it. Without
     another run it counts if there is no earlier plateau.
     """
-    found, plateau = [NO_PLATEAU], curve.plateau
+    lengths, plateau = [NO_PLATEAU], curve.plateau
     if plateau:
-        found.append(PlateauLength(plateau.end / plateau.begin, ended=True))
+        lengths.append(PlateauLength(plateau.end / plateau.begin, ended=True))
     if better.losses[-1] <= (1 - FALL) * curve.losses[-1] if better else not plateau:
-        found.append(PlateauLength(curve.steps[-1] / curve.final_from, ended=False))
-    return max(found)
+        lengths.append(PlateauLength(curve.steps[-1] / curve.final_from, ended=False))
+    return max(lengths)

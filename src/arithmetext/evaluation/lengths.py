@@ -15,13 +15,13 @@ from .evaluate import Alignment, LengthAccuracy
 class LengthSpread(LengthAccuracy):
     """The word accuracy of the first tokens generated, and its spread between prompts."""
 
-    prompts: int  # with a word in these tokens; all statistics are over these
+    prompts: int  # prompts with a word in these tokens; all statistics are over these prompts
     deviation: float | None
     quantiles: list[float | None]  # minimum, quartiles and maximum
 
 
 def add_spread(length: LengthAccuracy) -> LengthSpread:
-    values = known(length.each)
+    values = drop_missing(length.each)
     deviation = float(values.std()) if len(values) else None
     quantiles = np.quantile(values, np.linspace(0, 1, 5)).tolist() if len(values) else [None] * 5
     return LengthSpread(
@@ -36,29 +36,29 @@ class Trends:
     scale_change: Estimate  # over all tokens, from the first scale to the last
     best_tokens: int  # the length with the highest mean accuracy
     best_accuracy: float | None
-    fall: Estimate  # the accuracy at the first length minus that at the last, mean over prompts
+    fall: Estimate  # accuracy at the first length minus accuracy at the last, mean over prompts
     deviation_first: Estimate  # the standard deviation between prompts at the first length
     deviation_last: Estimate
     deviation_fall: Estimate  # the first minus the last
     quarter_tokens: int  # a quarter of all tokens
     quarter_accuracy: float | None
     whole_accuracy: float | None
-    late_change: Estimate  # the accuracy of the whole minus that of the quarter
+    late_change: Estimate  # whole accuracy minus quarter accuracy
 
 
 def trends(curves: Sequence[Sequence[LengthAccuracy]]) -> Trends:
     """`curves` has the accuracies at all lengths, for each scale."""
     tokens = [length.tokens for length in curves[0]]
     each = [[value for curve in curves for value in curve[i].each] for i in range(len(tokens))]
-    means = [float(values.mean()) if len(values) else None for values in map(known, each)]
+    means = [float(values.mean()) if len(values) else None for values in map(drop_missing, each)]
     best = max(range(len(tokens)), key=lambda i: means[i] or 0)
     quarter = max(0, len(tokens) - 3)
     # The same prompts at two lengths, [prompts, 2].
-    ends, late = (known(list(zip(each[i], each[-1], strict=True))) for i in (0, quarter))
+    ends, late = (drop_missing(list(zip(each[i], each[-1], strict=True))) for i in (0, quarter))
     return Trends(
         scale_change=bootstrap(
             lambda first, last: last.mean() - first.mean(),
-            *(known(curve[-1].each) for curve in (curves[0], curves[-1])),
+            *(drop_missing(curve[-1].each) for curve in (curves[0], curves[-1])),
         ),
         best_tokens=tokens[best],
         best_accuracy=means[best],
@@ -73,8 +73,8 @@ def trends(curves: Sequence[Sequence[LengthAccuracy]]) -> Trends:
     )
 
 
-def known(rows: Sequence[Any]) -> NDArray[np.float64]:
-    """The rows without a None: prompts with no word are left out."""
+def drop_missing(rows: Sequence[Any]) -> NDArray[np.float64]:
+    """The rows without None: prompts in which no word ends are left out."""
     values = np.array(rows, np.float64)
     return values[~np.isnan(values.reshape(len(rows), -1)).any(1)]
 
@@ -95,16 +95,16 @@ class AccuracyCounts:
 
 
 def count_accuracies(
-    found: Sequence[Alignment], majority: tuple[float, float], low: float
+    alignments: Sequence[Alignment], majority: tuple[float, float], low: float
 ) -> AccuracyCounts:
     """Count the continuations whose accuracy is in the range `majority`, below `low`, and so on."""
-    each = [one for alignment in found for one in alignment.each]
+    each = [one for alignment in alignments for one in alignment.each]
     accuracy = np.array([one.accuracy for one in each])
     collapsed = np.array([one.collapsed for one in each], bool)
     low_or_collapsed = collapsed | (accuracy < low)
     explained = [
         (alignment.explained_by_shift.value or 0) * sum(one.collapsed for one in alignment.each)
-        for alignment in found
+        for alignment in alignments
     ]
     return AccuracyCounts(
         continuations=len(each),

@@ -37,12 +37,12 @@ BLOCK = 8
 
 Values = NDArray[np.float64]
 
-_COUNTED = 1024, 256  # token frequencies are counted in 1024 windows of 256 tokens
+_COUNTED_TOKENS = 1024, 256  # token frequencies are counted in 1024 windows of 256 tokens
 _BISECTIONS = 60  # of the interval from 0 to 1: to beyond the precision of a float
 
 
 class Separation(NamedTuple):
-    """How well the likelihood tells sequences of the text from those of a control."""
+    """How well the likelihood tells sequences of the text from sequences of a control."""
 
     length: int  # tokens of each
     control: str
@@ -65,7 +65,7 @@ class Distributions:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ControlComparison:
     """Log-likelihoods per token of sequences of the text and of a control, [sequences] each."""
 
     length: int  # tokens of a sequence
@@ -99,7 +99,7 @@ def separation(
     number: int,
     lengths: Sequence[int],
     seed: int,
-) -> list[Comparison]:
+) -> list[ControlComparison]:
     """Compare `number` sequences of each length with every control.
 
     Each length has its own sequences. Sequence k of a control is a pure function of (seed, window,
@@ -107,7 +107,7 @@ def separation(
     """
     check_sizes(number, *lengths)
     frequencies = token_frequencies(tokenizer, train, seed)
-    found = []
+    comparisons = []
     total = number * len(lengths) * (1 + len(CONTROLS))
     with progress("likelihood", total, "sequences") as advance:
         for length in lengths:
@@ -115,8 +115,9 @@ def separation(
             true = per_token(model, [sequences.true(k) for k in range(number)], advance)
             for control in CONTROLS:
                 ids = [sequences.made_up(control, k, frequencies) for k in range(number)]
-                found.append(Comparison(length, control, true, per_token(model, ids, advance)))
-    return found
+                other = per_token(model, ids, advance)
+                comparisons.append(ControlComparison(length, control, true, other))
+    return comparisons
 
 
 def check_sizes(number: int, *lengths: int) -> None:
@@ -129,7 +130,7 @@ def check_sizes(number: int, *lengths: int) -> None:
 
 
 class Sequences:
-    """Sequences of `length` tokens from random places of a range, and controls from there."""
+    """Sequences of `length` tokens from random places of a range, and their controls."""
 
     def __init__(self, tokenizer: Tokenizer, window: Range, *, length: int, seed: int) -> None:
         self.tokenizer, self.length, self.seed = tokenizer, length, seed
@@ -158,7 +159,7 @@ class Sequences:
         return cut(self.tokenizer, self.words(k), self.length)
 
     def made_up(self, control: str, k: int, frequencies: Values) -> LongIds:
-        """Sequence k of a control, [length]; `frequencies` are those of the tokens, [D]."""
+        """Sequence k of a control, [length]; `frequencies`: frequency of each token, [D]."""
         random = self.random(k, 1 + CONTROLS.index(control))
         if control == "unigram":
             return random.choice(len(frequencies), self.length, p=frequencies)
@@ -186,7 +187,7 @@ def shuffled_in_blocks(words: Words, random: np.random.Generator) -> Words:
 
 def token_frequencies(tokenizer: Tokenizer, ranges: Sequence[Range], seed: int) -> Values:
     """The frequency of every token in 2^18 tokens of random windows of the ranges, [D]."""
-    number, tokens = _COUNTED
+    number, tokens = _COUNTED_TOKENS
     windows = TokenWindows(tokenizer, ranges, tokens)
     counts = np.zeros(tokenizer.size, np.int64)
     for k in range(number):
@@ -268,7 +269,10 @@ def standardised_difference(true: Values, other: Values) -> float:
     return float((np.mean(true) - np.mean(other)) / deviation)
 
 
-def disjoint_from(found: Sequence[Distributions]) -> int | None:
-    """The length from which on nothing overlaps; lengths are in increasing order."""
-    last_overlap = max((each.length for each in found if not each.disjoint), default=0)
-    return next((each.length for each in found if each.length > last_overlap), None)
+def disjoint_from(distributions: Sequence[Distributions]) -> int | None:
+    """The least length from which on every distribution is disjoint; None if there is none.
+
+    Lengths are in increasing order.
+    """
+    last_overlap = max((each.length for each in distributions if not each.disjoint), default=0)
+    return next((each.length for each in distributions if each.length > last_overlap), None)

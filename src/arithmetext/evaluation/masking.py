@@ -32,13 +32,13 @@ class MaskedAccuracy(NamedTuple):
 class AccuracyGrid(NamedTuple):
     """Accuracies at every p_m and β."""
 
-    masked: list[float]  # p_m, upwards
+    masking_shares: list[float]  # p_m, upwards
     betas: list[float]  # downwards: the temperature β⁻¹ grows
-    estimates: np.ndarray  # [betas, masked, 3]: values and the ends of their intervals
+    estimates: np.ndarray  # [betas, masking shares, 3]: values and the ends of their intervals
 
     @property
     def values(self) -> np.ndarray:
-        return self.estimates[..., 0]  # [betas, masked]
+        return self.estimates[..., 0]  # [betas, masking shares]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def masked_accuracy(
     model: LanguageModel,
     ids: Tensor,
     *,
-    shares: Sequence[float],
+    masking_shares: Sequence[float],
     betas: Sequence[float],
     seed: int,
 ) -> list[MaskedAccuracy]:
@@ -67,38 +67,39 @@ def masked_accuracy(
     """
     batch = max(1, BATCH_TOKENS // ids.shape[1])
     table = []
-    with progress("unmasking", len(shares) * len(ids), "windows") as advance:
-        for share in shares:
-            found: list[list[np.ndarray]] = [[] for _ in betas]
+    with progress("unmasking", len(masking_shares) * len(ids), "windows") as advance:
+        for masking_share in masking_shares:
+            accuracies: list[list[np.ndarray]] = [[] for _ in betas]
             for first in range(0, len(ids), batch):
                 part = ids[first : first + batch]
                 chosen = masked_positions(
-                    share, part.shape[1], range(first, first + len(part)), seed
+                    masking_share, part.shape[1], range(first, first + len(part)), seed
                 )
                 originals = part.gather(1, chosen)
                 altered = part.scatter(1, chosen, model.vocabulary - 1)
                 # Drop the last token of the vocabulary: the mask is never the answer.
                 logits = model.predict_masked(altered, chosen)[..., :-1].double()
-                for each, beta in zip(found, betas, strict=True):
+                for each, beta in zip(accuracies, betas, strict=True):
                     each.append(_accuracy(logits, originals.to(logits.device), beta).cpu().numpy())
                 advance(len(part))
             table += [
-                MaskedAccuracy(share, beta, ratio(np.concatenate(each)))
-                for beta, each in zip(betas, found, strict=True)
+                MaskedAccuracy(masking_share, beta, ratio(np.concatenate(each)))
+                for beta, each in zip(betas, accuracies, strict=True)
             ]
     return table
 
 
 def accuracy_grid(cells: Sequence[MaskedAccuracy]) -> AccuracyGrid:
-    masked = sorted({cell.masked for cell in cells})
+    masking_shares = sorted({cell.masked for cell in cells})
     betas = sorted({cell.beta for cell in cells}, reverse=True)
     ordered = sorted(cells, key=lambda cell: (-cell.beta, cell.masked))
     estimates = np.array([cell.accuracy for cell in ordered], np.float64)
-    return AccuracyGrid(masked, betas, estimates.reshape(len(betas), len(masked), 3))
+    shape = len(betas), len(masking_shares), 3
+    return AccuracyGrid(masking_shares, betas, estimates.reshape(shape))
 
 
 def count_steps(grids: Sequence[AccuracyGrid]) -> Steps:
-    """How many steps lead down or up, in all grids together."""
+    """Count the steps that lead down or up, in all grids together."""
     counts = np.zeros(4, np.int64)
     for _, _, grid in grids:
         for before, after in ((grid[:-1], grid[1:]), (grid[:, :-1], grid[:, 1:])):
@@ -108,9 +109,9 @@ def count_steps(grids: Sequence[AccuracyGrid]) -> Steps:
     return Steps(*counts.tolist())
 
 
-def masked_positions(share: float, length: int, windows: range, seed: int) -> Tensor:
-    """Random positions to mask in each window, [windows, masked]; a pure function of the seed."""
-    count = max(1, round(share * length))
+def masked_positions(masking_share: float, length: int, windows: range, seed: int) -> Tensor:
+    """Random positions to mask, [windows, masked tokens]; row k is a pure function of (seed, k)."""
+    count = max(1, round(masking_share * length))
 
     def row(window: int) -> np.ndarray:
         random = generator(seed, MASKING, count, window)
@@ -122,7 +123,7 @@ def masked_positions(share: float, length: int, windows: range, seed: int) -> Te
 def _accuracy(logits: Tensor, tokens: Tensor, beta: float) -> Tensor:
     """The accuracy in each window, [windows].
 
-    logits: [windows, masked, vocabulary]; tokens: [windows, masked], the true ones.
+    logits: [windows, masked tokens, vocabulary]; tokens: [windows, masked tokens], the true ones.
     """
     if beta == math.inf:
         return (logits.argmax(-1) == tokens).double().mean(1)

@@ -21,15 +21,15 @@ from ..tokens import Tokenizer
 from ..tokens.spelling import read, spell
 from ..tokens.windows import ENCODER_WARMUP, TokenWindows, integers_for
 
-LOOKAHEAD = 32  # words after a place that can change its tokens
+ENCODER_MARGIN = 32  # words after a place that can change its tokens
 BATCH = 128  # prompts read together
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextPrompts(Prompts):
-    """Prompts from the text, and the tokens that follow them there."""
+    """Prompts from the text, and the tokens that follow them in the text."""
 
-    integers: NDArray[np.int64]  # [prompts], whose word ends first after the prompt
+    integers: NDArray[np.int64]  # [prompts], whose words are the first to end after the prompts
     following: Tensor  # [prompts, following tokens]
     tokenizer: Tokenizer
 
@@ -119,7 +119,7 @@ def before(tokenizer: Tokenizer, n: int, *, length: int) -> TextPrompts:
     start = n - integers_for(tokenizer, length)
     if start < 2:
         raise InputError(f"a prompt of {length} tokens does not fit before {n}: use a larger n")
-    ids = tokenizer.encode(words(start, n + LOOKAHEAD, threads=1), threads=1).astype(np.int64)
+    ids = tokenizer.encode(words(start, n + ENCODER_MARGIN, threads=1), threads=1).astype(np.int64)
     widths = np.array([len(token) for token in tokenizer.vocabulary])
     letters_before = len(spell(words(start, n, threads=1)))
     end = int(np.searchsorted(np.cumsum(widths[ids]), letters_before, side="right"))

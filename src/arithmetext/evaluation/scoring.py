@@ -31,9 +31,9 @@ def score(model: LanguageModel, ids: Tensor, advance: Advance = no_progress) -> 
     parts = [TokenScores(none, none > 0)]
     batch = max(1, BATCH_TOKENS // ids.shape[1])
     for first in range(0, len(ids), batch):
-        some = ids[first : first + batch]
-        parts.append(_score(model, some))
-        advance(len(some))
+        part = ids[first : first + batch]
+        parts.append(_score(model, part))
+        advance(len(part))
     logs, right = map(np.concatenate, zip(*parts, strict=True))
     return TokenScores(logs, right)
 

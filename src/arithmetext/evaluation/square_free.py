@@ -3,10 +3,10 @@
 One of any four consecutive integers is divisible by 4, so four square-free words in a row are
 impossible. `runs` is the paper's test. It compares true prompts with prompts that repeat a run of
 square-free words and one word that is not square-free. This test cannot tell impossible from rare
-or misplaced words, since these prompts occur nowhere in the text.
+or misplaced words, since its prompts occur nowhere in the text.
 
-`impossible` can. In the middle of the text, it replaces a stretch of four words by other words
-whose unigram log-probability is equal within 0.1 nats:
+`impossible` is a test that can. In the middle of the text, it replaces a stretch of four words by
+other words whose unigram log-probability is equal within 0.1 nats:
 
     impossible   square-free words, drawn from the word frequencies
     elsewhere    words that can occur in a row, but not here: modulo 4 and modulo 36, they misfit at
@@ -15,9 +15,10 @@ whose unigram log-probability is equal within 0.1 nats:
     true         the original words; only they are not matched in probability
 
 Whether a word fits depends on n modulo 36, which decides how the words of multiples of 2 and 3
-begin. The words before the stretch tell n modulo 4, unless six odd integers, four apart, all begin
-like multiples of 4. A model that knows only the period of 4 finds `elsewhere` as unlikely as
-`impossible`.
+begin. The words before the stretch nearly always tell n modulo 4: every multiple of 4 begins with
+11 and every other even integer with 10, while an odd integer begins with 11 only if the square of
+its least prime factor divides it. A model that knows only the period of 4 finds `elsewhere` as
+unlikely as `impossible`.
 
 The text before, the stretch and the text after are encoded together. A token may hold letters of
 both text and stretch, and the tokens before it may depend on the stretch. So all kinds are scored
@@ -50,19 +51,20 @@ from .scoring import score
 
 RUNS = (2, 3, 4, 5, 6)
 KINDS = ("true", "here", "elsewhere", "impossible")
-STRETCH = 4  # words
+STRETCH_WORDS = 4  # words in a stretch
 MATCH_TOLERANCE = 0.1  # nats by which matched unigram log-probabilities may differ
 
 Bools = NDArray[np.bool_]
 Indices = NDArray[np.int64]
 
-_COUNTED = 256, 1024  # word frequencies are counted in 256 windows of 1024 words
+_COUNTED_WORDS = 256, 1024  # word frequencies are counted in 256 windows of 1024 words
 _POOL = 1 << 16  # stretches to choose from
-_RUNS, _DRAWN = 16, 32  # uses of random numbers: 16 + k for runs of k; 32 to draw stretches
-_STRETCH_TOKENS = STRETCH * 65  # the most that spell a stretch: a word has at most 64 letters
+# Values of `use` in `Sequences.random`: runs of k words use _USE_RUNS + k.
+_USE_RUNS, _USE_STRETCHES = 16, 32
+_STRETCH_TOKENS = STRETCH_WORDS * 65  # at most: a word has at most 64 letters, and a space
 
 
-def square_free(words: Words) -> Bools:
+def are_square_free(words: Words) -> Bools:
     """Which words are square-free, 1010…10: all their ones are at odd bits (bit 0 is the last)."""
     free: Bools = words & np.uint64(0x5555555555555555) == 0
     return free
@@ -70,7 +72,7 @@ def square_free(words: Words) -> Bools:
 
 def word_frequencies(ranges: Sequence[Range], seed: int) -> tuple[Words, Values]:
     """The distinct words among 2^18 words of random windows, and the frequency of each."""
-    windows = random_windows(ranges, *_COUNTED, seed)
+    windows = random_windows(ranges, *_COUNTED_WORDS, seed)
     seen = np.concatenate([words_in_buffer(lo, hi).copy() for lo, hi in windows])
     words, counts = np.unique(seen, return_counts=True)
     return words, counts / counts.sum()
@@ -97,7 +99,7 @@ class TruePrompts:
     """Log-likelihoods per token of true prompts."""
 
     mean: Estimate
-    middle: tuple[float, float]  # between these are the middle 95 %
+    middle: tuple[float, float]  # the range of the middle 95 %
     values: list[float]
 
 
@@ -113,7 +115,7 @@ class RunPrompts:
 
 
 @dataclass(frozen=True)
-class Runs:
+class RunLikelihoods:
     """Log-likelihoods per token of true prompts, and of prompts with runs, [prompts] each."""
 
     true: Values
@@ -127,7 +129,7 @@ class Runs:
         )
 
     def distributions(self) -> tuple[TruePrompts, list[RunPrompts]]:
-        """All values, rounded, and how many of the runs lie where most true prompts lie."""
+        """All values, rounded, and the share of runs inside the middle 95 % of the true prompts."""
         summary, true = self.summary(), self.true.round(4)
         low, high = np.quantile(true, [0.025, 0.975]).tolist()
         prompts = []
@@ -147,7 +149,7 @@ def runs(
     number: int,
     length: int,
     seed: int,
-) -> Runs:
+) -> RunLikelihoods:
     """The paper's test, with `number` prompts of each kind.
 
     Prompt k of a kind is a pure function of (seed, window, kind, length, k).
@@ -156,7 +158,7 @@ def runs(
     frequencies = word_frequencies(train, seed)
     sequences = Sequences(tokenizer, window, length=length, seed=seed)
     with progress("square-free runs", number * (1 + len(RUNS)), "sequences") as advance:
-        return Runs(
+        return RunLikelihoods(
             per_token(model, [sequences.true(k) for k in range(number)], advance),
             {
                 run: per_token(
@@ -171,7 +173,7 @@ def runs(
 
 def run_prompt(sequences: Sequences, run: int, k: int, words: Words, shares: Values) -> LongIds:
     """Prompt k with runs of `run` square-free words, [length]."""
-    random = sequences.random(k, _RUNS + run)
+    random = sequences.random(k, _USE_RUNS + run)
     text = words_in_runs(run, sequences.windows.length, words, shares, random)
     return cut(sequences.tokenizer, text, sequences.length)
 
@@ -183,7 +185,7 @@ def words_in_runs(
 
     Words are drawn with their frequencies. The text begins at a random word of a run.
     """
-    free = square_free(words)
+    free = are_square_free(words)
 
     def drawn(which: Bools) -> Words:
         return random.choice(words[which], count, p=shares[which] / shares[which].sum())
@@ -198,8 +200,8 @@ def words_in_runs(
 class StretchesSummary(NamedTuple):
     """Means over places; `auc` and `paired` ask whether the impossible stretch is less likely."""
 
-    asked: int
-    left: int  # places where stretches of all kinds were found
+    asked: int  # places that were tried
+    left: int  # places that have stretches of all kinds; the means are over these
     nats: dict[str, Estimate]  # by kind
     auc: dict[str, Estimate]
     paired: dict[str, Estimate]
@@ -209,7 +211,7 @@ class StretchesSummary(NamedTuple):
 class Stretches:
     """The nats of the stretches of each kind, [places] each, in the same order of places."""
 
-    asked: int  # places tried; places without matching stretches are left out
+    asked: int  # places that were tried; `nats` leaves out those without matching stretches
     nats: dict[str, Values]  # by kind
 
     def summary(self) -> StretchesSummary:
@@ -244,10 +246,10 @@ def impossible(
     border = integers_for(tokenizer, length)
     rows, scored = [np.zeros((0, length), np.int64)], [np.zeros((0, length), np.bool_)]
     for k in range(number):
-        chosen = pool.choose(places.start(k) + border, places.random(k, _DRAWN))
+        chosen = pool.choose(places.start(k) + border, places.random(k, _USE_STRETCHES))
         if chosen is None:
             continue
-        before, true, after = np.split(places.words(k), [border, border + STRETCH])
+        before, true, after = np.split(places.words(k), [border, border + STRETCH_WORDS])
         stretches = [{"true": true, **chosen}[kind] for kind in KINDS]
         ids, which = spliced(tokenizer, before, stretches, after, length)
         rows.append(ids)
@@ -264,34 +266,34 @@ class Pool:
 
     def __init__(self, words: Words, shares: Values, seed: int) -> None:
         self.words, self.logs = words, np.log(shares)
-        free = shares * square_free(words)
+        free = shares * are_square_free(words)
         self.free = free / free.sum()
         by_36 = np.array([fitting(word) for word in words.tolist()], np.bool_)
         by_4: Bools = np.any(by_36.reshape(-1, 9, 4), axis=1)
         self.fits = by_36, by_4
-        random = np.random.default_rng([seed, _DRAWN])
-        self.stretches = random.choice(len(words), (_POOL, STRETCH), p=shares)
+        random = np.random.default_rng([seed, _USE_STRETCHES])
+        self.stretches = random.choice(len(words), (_POOL, STRETCH_WORDS), p=shares)
         self.weights = self.logs[self.stretches].sum(1)
         self.misfits = [self._misfits(self.stretches, n) for n in range(36)]
         self.possible = np.any([~misfits[0].any(1) for misfits in self.misfits], axis=0)
 
     def choose(self, n: int, random: np.random.Generator) -> dict[str, Words] | None:
         """An impossible stretch that begins at n, and matching stretches; None if none match."""
-        drawn = random.choice(len(self.words), STRETCH, p=self.free)
+        drawn = random.choice(len(self.words), STRETCH_WORDS, p=self.free)
         near = np.flatnonzero(np.abs(self.weights - self.logs[drawn].sum()) <= MATCH_TOLERANCE)
         misfits = self.misfits[n % 36][:, near]
         alike = (misfits == self._misfits(drawn[None], n)).all((0, 2))
-        found = {"impossible": drawn}
+        chosen = {"impossible": drawn}
         kinds = (("here", ~misfits[0].any(1)), ("elsewhere", alike & self.possible[near]))
         for kind, which in kinds:
             if not which.any():
                 return None
-            found[kind] = self.stretches[random.choice(near[which])]
-        return {kind: self.words[stretch] for kind, stretch in found.items()}
+            chosen[kind] = self.stretches[random.choice(near[which])]
+        return {kind: self.words[stretch] for kind, stretch in chosen.items()}
 
     def _misfits(self, stretches: Indices, n: int) -> Bools:
-        """Which words do not fit from n on, modulo 36 and modulo 4, [2, stretches, STRETCH]."""
-        places = n + np.arange(STRETCH)
+        """Which words do not fit from n on, modulo 36 and modulo 4, [2, stretches, words]."""
+        places = n + np.arange(STRETCH_WORDS)
         return np.array([~fits[stretches, places % fits.shape[1]] for fits in self.fits])
 
 

@@ -18,7 +18,7 @@ from ..tokens import BPE, Tokenizer, WordTokens
 from ..training.config import Config
 from .prompts import draw
 
-CONTEXT = 1024  # the paper's L, for models without a context length of their own
+DEFAULT_CONTEXT = 1024  # the paper's L, for models without a context length of their own
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Subject:
     model: LanguageModel
     tokenizer: Tokenizer
     context: int  # L, the tokens of a prompt
-    trained: tuple[Range, ...]  # ranges it was trained on, which evaluation must avoid
+    trained: tuple[Range, ...]  # ranges that the model was trained on, which evaluation must avoid
 
     def windows(self, at: int, *, number: int, seed: int) -> Tensor:
         """Random windows of the text near `at`, as long as the context: [number, context]."""
@@ -47,26 +47,26 @@ def subject(name: str, at: int) -> Subject:
     folder = Path(name)
     if folder.is_dir():
         return _trained(folder)
-    known = re.fullmatch(r"(locator|ngram|oracle)(?:-(\d{1,6}))?", name)
-    if known is None or (known[1] == "locator") != (known[2] is None):
+    match = re.fullmatch(r"(locator|ngram|oracle)(?:-(\d{1,6}))?", name)
+    if match is None or (match[1] == "locator") != (match[2] is None):
         raise InputError(
             f"there is no folder {name}; models without a folder are: locator, ngram-K, oracle-B,"
             " such as ngram-8 and oracle-13"
         )
-    if known[1] == "locator":
+    if match[1] == "locator":
         bpe = BPE.train(256)
-        return Subject(name, Locator(bpe), bpe, CONTEXT, ())
-    words, number = WordTokens.commonest(256), int(known[2])
-    if known[1] == "ngram":
+        return Subject(name, Locator(bpe), bpe, DEFAULT_CONTEXT, ())
+    words, number = WordTokens.commonest(256), int(match[2])
+    if match[1] == "ngram":
         train = splits(TRAINED_TO).train
-        return Subject(name, NGram.count(number, tokens=words), words, CONTEXT, train)
-    return Subject(name, Oracle.estimate(number, at, tokens=words), words, CONTEXT, ())
+        return Subject(name, NGram.count(number, tokens=words), words, DEFAULT_CONTEXT, train)
+    return Subject(name, Oracle.estimate(number, at, tokens=words), words, DEFAULT_CONTEXT, ())
 
 
 def _trained(folder: Path) -> Subject:
     """The model in a run's folder, or in a model folder.
 
-    A model folder outside a run has no record of its training ranges; the paper's are assumed.
+    A model folder outside a run does not record its training ranges, so the paper's are assumed.
     """
     begun, way_out = (folder / "checkpoints").exists(), f"nt train --resume --out {folder}"
     if begun and not (folder / "model").exists():

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..models.language import LanguageModel
-from .estimates import Estimate, overlap
+from .estimates import Estimate, intervals_overlap
 from .evaluate import Quality, quality
 from .generation import continued
 from .prompts import TextPrompts
@@ -18,11 +18,11 @@ class BetaQuality(Quality):
 
     def estimate(self, measure: str) -> Estimate:
         """The estimate of a measure by its name."""
-        found: Estimate = getattr(self, measure)
-        return found
+        estimate: Estimate = getattr(self, measure)
+        return estimate
 
     def merit(self, measure: str) -> float:
-        """Higher is better. The best divergence is 0: one that leaves out words may be negative."""
+        """Higher is better. The best divergence is 0; a sum that leaves out words may be below."""
         value = self.estimate(measure).value or 0
         return value if measure == "accuracy" else -abs(value)
 
@@ -39,8 +39,8 @@ def quality_by_beta(
     """Continue the prompts by `count` tokens at each β."""
     rows = []
     for beta in betas:
-        made = continued(model, prompts, count, beta=beta, seed=seed, stride=stride)
-        rows.append(BetaQuality(**vars(quality(made)), beta=beta))
+        continuations = continued(model, prompts, count, beta=beta, seed=seed, stride=stride)
+        rows.append(BetaQuality(**vars(quality(continuations)), beta=beta))
     return rows
 
 
@@ -55,5 +55,5 @@ class BestBeta:
 def best_beta(rows: Sequence[BetaQuality], measure: str) -> BestBeta:
     best = max(rows, key=lambda row: row.merit(measure))
     interval = best.estimate(measure)
-    as_good = [row.beta for row in rows if overlap(row.estimate(measure), interval)]
+    as_good = [row.beta for row in rows if intervals_overlap(row.estimate(measure), interval)]
     return BestBeta(best.beta, as_good)

@@ -15,8 +15,9 @@ from ..training.config import MASK_SHARE, REPLACED_SHARE, Config
 
 Floats = NDArray[np.float64]
 
-MIN_TOKENS = 2**22  # tokens to count, or, if that is more,
-TOKENS_PER_PAIR = 8  # this many for each of the D² pairs
+# Count MIN_TOKENS tokens, or TOKENS_PER_PAIR for each of the D² pairs if that is more.
+MIN_TOKENS = 2**22
+TOKENS_PER_PAIR = 8
 WINDOW = 2**10  # tokens
 
 
@@ -33,7 +34,7 @@ def least_loss(config: Config) -> float:
 
 
 def _windows(config: Config, tokenizer: Tokenizer) -> LongIds:
-    """Random windows of its training text, [windows, WINDOW + 1]."""
+    """Random windows of the training text, [windows, WINDOW + 1]."""
     windows = TokenWindows(tokenizer, config.text.train, WINDOW + 1)
     number = max(MIN_TOKENS, TOKENS_PER_PAIR * tokenizer.size**2) // WINDOW
     return np.stack([windows.draw(generator(config.seed, TRAIN, 0, k)) for k in range(number)])

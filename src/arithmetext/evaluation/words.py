@@ -45,7 +45,7 @@ def malformed(predicted: Sequence[Words]) -> tuple[Integers, Integers]:
 
 
 class Divergences(NamedTuple):
-    """Divergences of the predicted word frequencies f̂ from the true ones f, in nats, [prompts]."""
+    """Divergences of predicted word frequencies f̂ from true frequencies f, in nats, [prompts]."""
 
     paper: Floats  # Σ f ln(f / f̂) over the predicted words, as in the paper
     left_out: Floats  # the share of true words that this sum leaves out
@@ -58,7 +58,7 @@ def divergences(predicted: Sequence[Words], true: Sequence[Words]) -> Divergence
     prompt, guess, truth = _flat(predicted, true)
     vocabulary = np.unique(np.concatenate([guess, truth]))
     lengths = np.bincount(prompt, minlength=len(predicted))
-    some = lengths > 0
+    has_words = lengths > 0
     p, q = (
         _counts(prompt, words, vocabulary, len(predicted)) / np.maximum(1, lengths)[:, None]
         for words in (truth, guess)
@@ -67,10 +67,10 @@ def divergences(predicted: Sequence[Words], true: Sequence[Words]) -> Divergence
     # A prompt without predicted words leaves out all true words, and its Jensen–Shannon divergence
     # is the greatest possible, as if no word were shared.
     paper = _relative(p, q)
-    left_out = np.where(some, (p * (q == 0)).sum(1), 1.0)
+    left_out = np.where(has_words, (p * (q == 0)).sum(1), 1.0)
     proper = np.where(left_out > 0, np.inf, paper)
-    shannon = np.where(some, (_relative(p, mean) + _relative(q, mean)) / 2, np.log(2))
-    # Rounding may make it slightly negative for nearly equal frequencies.
+    shannon = np.where(has_words, (_relative(p, mean) + _relative(q, mean)) / 2, np.log(2))
+    # Rounding may make the last one slightly negative for nearly equal frequencies.
     return Divergences(paper, left_out, proper, np.maximum(shannon, 0))
 
 
@@ -98,19 +98,19 @@ def word_scores(predicted: Sequence[Words], true: Sequence[Words]) -> list[WordS
     vocabulary = np.unique(np.concatenate([guess, truth]))
     vocabulary = vocabulary[vocabulary != MALFORMED]
     right, valid = guess == truth, guess != MALFORMED
-    stand, found, hit = (
+    true_counts, predicted_counts, hit_counts = (
         _counts(prompt[chosen], words[chosen], vocabulary, len(predicted)).T
         for words, chosen in ((truth, slice(None)), (guess, valid), (guess, right))
     )
-    total, generated = stand.sum(1), found.sum(1)
+    total, generated = true_counts.sum(1), predicted_counts.sum(1)
     return [
         WordScore(
             word=int(vocabulary[i]),
             true=int(total[i]),
             predicted=int(generated[i]),
-            precision=_rate(hit[i], found[i]),
-            recall=_rate(hit[i], stand[i]),
-            f1=_rate(2 * hit[i], found[i] + stand[i]),
+            precision=_rate(hit_counts[i], predicted_counts[i]),
+            recall=_rate(hit_counts[i], true_counts[i]),
+            f1=_rate(2 * hit_counts[i], predicted_counts[i] + true_counts[i]),
         )
         for i in np.argsort(-total, kind="stable")
     ]
@@ -122,8 +122,8 @@ def _rate(hits: Integers, among: Integers) -> Estimate:
     If all or none are hits, the bootstrap over prompts would give an interval of width 0. Then the
     words are treated as independent (Wilson's interval).
     """
-    some, n = int(hits.sum()), int(among.sum())
-    return ratio(hits, among) if 0 < some < n else wilson(some, n)
+    number, n = int(hits.sum()), int(among.sum())
+    return ratio(hits, among) if 0 < number < n else wilson(number, n)
 
 
 class HighestF1(NamedTuple):

@@ -6,7 +6,7 @@ from math import inf
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ...evaluation.estimates import overlap
+from ...evaluation.estimates import intervals_overlap
 from ...evaluation.evaluate import BETAS
 from ...evaluation.temperatures import BestBeta, BetaQuality, best_beta, quality_by_beta
 from ..figures import COLOURS, LINES, MARKERS, beta_axis, beta_position, plot_estimates
@@ -199,7 +199,7 @@ def _worse_below_1(result: Result, measure: str, name: str, key: str) -> Verdict
         ours=f"{format_estimate(at_low)} at β = {format_beta(low.beta)} against"
         f" {format_estimate(at_one)} at 1",
         criterion="it is worse and the intervals do not overlap",
-        agrees=low.merit(measure) < one.merit(measure) and not overlap(at_low, at_one),
+        agrees=low.merit(measure) < one.merit(measure) and not intervals_overlap(at_low, at_one),
     )
 
 
@@ -245,7 +245,7 @@ def _against_hmm(result: Result) -> list[Verdict]:
             f" its best β, {format_beta(gpt.beta)} and {format_beta(hmm.beta)}:"
             f" {result.accuracy_ratio:.1f} times as many words are right",
             criterion="at least twice as many are right and the intervals do not overlap",
-            agrees=result.accuracy_ratio >= 2 and not overlap(gpt.accuracy, hmm.accuracy),
+            agrees=result.accuracy_ratio >= 2 and not intervals_overlap(gpt.accuracy, hmm.accuracy),
         ),
         Verdict(
             key="same-kl-as-hmm",
@@ -255,7 +255,9 @@ def _against_hmm(result: Result) -> list[Verdict]:
             f" HMM {format_estimate(hmm_last.kl_paper)} there and"
             f" {format_estimate(hmm_one.kl_paper)} at 1",
             criterion="the first interval overlaps one of the other two",
-            agrees=any(overlap(gpt_last.kl_paper, row.kl_paper) for row in (hmm_last, hmm_one)),
+            agrees=any(
+                intervals_overlap(gpt_last.kl_paper, row.kl_paper) for row in (hmm_last, hmm_one)
+            ),
             why=f"KL^w leaves out {_left_out(hmm_last)} of the true words for the HMM and"
             f" {_left_out(gpt_last)} for GPT-2. Their Jensen–Shannon divergences are"
             f" {format_number(hmm_last.jensen_shannon.value)} and"

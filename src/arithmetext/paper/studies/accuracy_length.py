@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ...evaluation import lengths
-from ...evaluation.estimates import above, meets, within
+from ...evaluation.estimates import above, overlaps, within
 from ...evaluation.evaluate import Alignment, alignment, by_tokens
 from ...evaluation.lengths import AccuracyCounts, LengthSpread, Trends
 from ...search.residues import closest_bound, curve
@@ -120,7 +120,7 @@ def _plot_lengths(axes: Axes, scales: list[Scale]) -> None:
     for scale, side, style in zip(scales, np.linspace(-0.27, 0.27, 4), styles(), strict=True):
         beside = np.array(tokens) * 2.0**side
         x = np.repeat(beside, [length.prompts for length in scale.by_tokens])
-        y = np.concatenate([lengths.known(length.each) for length in scale.by_tokens])
+        y = np.concatenate([lengths.drop_missing(length.each) for length in scale.by_tokens])
         jittered = x * 2 ** random.uniform(-0.08, 0.08, len(x))
         points: dict[str, Any] = {"s": 7, "linewidths": 0, "alpha": 0.2, "rasterized": True}
         axes.scatter(jittered, y, color=style["color"], marker=style["marker"], **points)
@@ -285,7 +285,7 @@ def _settles(scale: Scale, training: Training) -> Verdict:
         paper="around 0.4",
         ours=f"{format_estimate(scale.whole.accuracy)} over {scale.whole.tokens} tokens",
         criterion=f"the interval overlaps {SETTLED[0]} to {SETTLED[1]}",
-        agrees=meets(scale.whole.accuracy, *SETTLED),
+        agrees=overlaps(scale.whole.accuracy, *SETTLED),
         why=f"The model was trained for {training.seconds / 60:.1f} minutes on"
         f" {training.tokens / 1e6:.3g} million tokens. With each word compared at its own shift,"
         f" the accuracy is {format_estimate(scale.alignment.realigned_accuracy)}. The share of"

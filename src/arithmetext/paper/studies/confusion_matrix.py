@@ -144,11 +144,11 @@ def verdicts(result: Result) -> list[Verdict]:
             " than the rest.",
             paper="higher",
             ours=f"a cell of the corner has {corner.cell:.3f} on average, a cell below it"
-            f" {corner.cell_below:.3f}; the model generates one of the three for"
+            f" {corner.cell_elsewhere:.3f}; the model generates one of the three for"
             f" {format_estimate(corner.generated)} of their places and for"
             f" {corner.generated_elsewhere:.3f} of the others",
             criterion="the first is higher and the interval is above the last",
-            agrees=corner.cell > corner.cell_below
+            agrees=corner.cell > corner.cell_elsewhere
             and above(corner.generated, corner.generated_elsewhere),
             why="These words are frequent, so their columns are bright for any model. For the HMM a"
             f" cell of the corner has {hmm.corner.cell:.3f}, and it generates one of the three for"

@@ -37,7 +37,7 @@ GOOD_MASKED, GOOD_TEMPERATURE, GOOD_ABOVE = 0.4, 0.5, 0.3
 class Settings:
     model: TrainedModel
     scales: tuple[int, ...]
-    masked: tuple[float, ...]
+    masking_shares: tuple[float, ...]  # p_m
     betas: tuple[float, ...]
     windows: int
     seed: int
@@ -70,7 +70,7 @@ def settings(scale: str) -> Settings:
     return Settings(
         model=mlm(scale),
         scales=(TEST_NEAR, TESTS_FAR[0]) if scale == "laptop" else (TEST_NEAR, *TESTS_FAR),
-        masked=MASKING_SHARES,
+        masking_shares=MASKING_SHARES,
         betas=(*BETAS, inf),
         windows=64 if scale == "laptop" else 128,
         seed=0,
@@ -79,11 +79,13 @@ def settings(scale: str) -> Settings:
 
 def run(settings: Settings) -> Result:
     subject, seed = settings.model.load(), settings.seed
-    shares, betas = settings.masked, settings.betas
+    shares, betas = settings.masking_shares, settings.betas
     tables = {}
     for at in settings.scales:
         ids = subject.windows(at, number=settings.windows, seed=seed)
-        tables[at] = masked_accuracy(subject.model, ids, shares=shares, betas=betas, seed=seed)
+        tables[at] = masked_accuracy(
+            subject.model, ids, masking_shares=shares, betas=betas, seed=seed
+        )
     return summarise(settings.windows, subject.context, settings.model.training(), tables)
 
 
@@ -148,13 +150,15 @@ def _plot_grid(axes: Axes, grid: AccuracyGrid, highest: float) -> AxesImage:
     for level, line in ((GOOD_ABOVE, "--"), (BEST_ABOVE, "-")):
         if grid.values.min() < level < grid.values.max():
             axes.contour(x, y, points, [level], colors="white", linestyles=line, linewidths=1.8)
-    width = sum(share <= GOOD_MASKED for share in grid.masked)
+    width = sum(share <= GOOD_MASKED for share in grid.masking_shares)
     height = sum(1 / beta <= GOOD_TEMPERATURE for beta in grid.betas)
     colour = "black" if highest > top / 2 else "white"
     frame = Rectangle((-0.5, -0.5), width, height, fill=False, ec=colour, lw=2.5, ls=":", zorder=5)
     frame.set_clip_on(False)
     axes.add_patch(frame)
-    axes.set_xticks(range(len(grid.masked)), [f"{share:g}" for share in grid.masked])
+    axes.set_xticks(
+        range(len(grid.masking_shares)), [f"{share:g}" for share in grid.masking_shares]
+    )
     axes.set_yticks(range(len(grid.betas)), [format_beta(beta) for beta in grid.betas])
     axes.tick_params(length=0)
     return image
@@ -175,13 +179,13 @@ def caption(result: Result) -> str:
 
 def table(result: Result) -> Table:
     grids = {at: accuracy_grid(cells) for at, cells in result.tables.items()}
-    masked = next(iter(grids.values())).masked
+    masking_shares = next(iter(grids.values())).masking_shares
     rows = [
         [format_integer(at), format_beta(beta), *np.round(row, 4).tolist()]
         for at, grid in grids.items()
         for beta, row in zip(grid.betas, grid.values, strict=True)
     ]
-    return ["near", "β", *(f"p_m = {share:g}" for share in masked)], rows
+    return ["near", "β", *(f"p_m = {share:g}" for share in masking_shares)], rows
 
 
 def verdicts(result: Result) -> list[Verdict]:

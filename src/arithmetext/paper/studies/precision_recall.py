@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from ...evaluation.estimates import UNKNOWN, Estimate, above, meets, wilson
+from ...evaluation.estimates import UNKNOWN, Estimate, above, overlaps, wilson
 from ...evaluation.words import (
     F1Comparison,
     HighestF1,
@@ -247,7 +247,7 @@ def _at_primes(result: Result, name: str, measure: str) -> Verdict:
         paper=f"{paper:.4f}",
         ours=format_estimate(ours),
         criterion=f"the interval overlaps that of the paper, [{low:.3f}, {high:.3f}]",
-        agrees=meets(ours, low, high),
+        agrees=overlaps(ours, low, high),
         why=f"The paper's number is {right}/{among} to all digits of its source. It seems to"
         " come from one sentence.",
     )
@@ -272,6 +272,6 @@ def _close(
         ours=f"F1 {', '.join(f1) or 'not known'}",
         criterion="the intervals of precision, recall and F1 of each word overlap"
         f" {span[0]:g} to {span[1]:g}",
-        agrees=len(found) == len(words) and all(meets(each, *span) for each in estimates),
+        agrees=len(found) == len(words) and all(overlaps(each, *span) for each in estimates),
         why=f"Precision and recall: {', '.join(others) or 'not known'}.",
     )

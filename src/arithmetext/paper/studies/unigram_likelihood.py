@@ -6,7 +6,7 @@ from itertools import pairwise
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ...evaluation.estimates import Estimate, above, meets
+from ...evaluation.estimates import Estimate, above, overlaps
 from ...evaluation.evaluate import doubling
 from ...evaluation.likelihood import (
     CONTROLS,
@@ -140,7 +140,7 @@ def verdicts(result: Result) -> list[Verdict]:
     since = disjoint_from(result.values)
     shuffled, eights = (result.areas(name)[-1] for name in ("shuffled", "shuffled in eights"))
     backwards = result.areas("backwards")[-1]
-    tells = "does not tell" if meets(backwards, 0.5, 0.5) else "tells"
+    tells = "does not tell" if overlaps(backwards, 0.5, 0.5) else "tells"
     return [
         Verdict(
             key="short-overlap",
