@@ -12,7 +12,7 @@ from arithmetext import InputError, cost, memory
 from arithmetext.cli import search, stats, text, tokenizer
 from arithmetext.cost import Cost
 from arithmetext.counting.census import _tabulate
-from arithmetext.counting.histograms import Table
+from arithmetext.counting.histograms import HashTable
 from arithmetext.text.export import export
 
 
@@ -79,7 +79,7 @@ def test_a_census_needs_about_as_much_memory_as_estimated() -> None:
 
 
 def test_a_table_larger_than_the_memory_is_refused() -> None:
-    table = Table(10**30)
+    table = HashTable(10**30)
     with pytest.raises(InputError, match="of memory, and this machine has"):
         table._new(10**17)
 

@@ -60,7 +60,7 @@ def test_chunk_histograms() -> None:
 
 def test_a_growing_hash_table() -> None:
     rng = np.random.default_rng(1)
-    table = histograms.Table(10**6)
+    table = histograms.HashTable(10**6)
     expected: Counter[int] = Counter()
     for size in (1, 10, 1000, 50_000):
         keys = rng.integers(1, 2**16, size, np.uint64) << np.uint64(47)

@@ -246,7 +246,7 @@ def test_a_law_that_allows_2_does_not_forbid_a_sentence_at_2() -> None:
     assert forbidden(parse_sentence("1010 10 10")) == (1, 3, ANY_LAW)
 
 
-ANY_LAW = "an even number would have to be prime, and only 2 is: it cannot stand here"
+ANY_LAW = "an even number would have to be prime, and only 2 is: it cannot occur here"
 
 
 def test_the_text_breaks_no_law() -> None:
@@ -286,7 +286,7 @@ def test_nothing_possible_is_ruled_out(p: int, power: int) -> None:
         floor = np.full(100, beam.IMPOSSIBLE)
         for lo in (start, max(EXHAUSTIVE_BELOW, start // 30)):
             hi = max(10**8, 900 * lo)
-            found = beam.search(there, floor, lo, hi, beam.Effort(1 << 14, 1 << 22))
+            found = beam.find_candidates(there, floor, lo, hi, beam.Effort(1 << 14, 1 << 22))
             assert start in found.candidates or not found.complete
         assert locate(there, 900 * start).places == [start]
 
@@ -340,7 +340,7 @@ def test_true_residues_are_never_ruled_out(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(beam, "_score", score_of_n)
-        found = beam.search(there, floor, lo, hi, beam.Effort(1, integers))
+        found = beam.find_candidates(there, floor, lo, hi, beam.Effort(1, integers))
     assert levels >= 4
     assert n in found.candidates or len(found.candidates) == beam.MOST_CANDIDATES
 
@@ -350,7 +350,7 @@ def test_searches_that_would_overflow_are_refused() -> None:
     there = window(10**6, 300)
     for length, lo, hi in (257, 10**6, 10**7), (10, 2**62, 2**63 - 8), (10, 1, 5), (10, 5, 5):
         with pytest.raises(ValueError, match=f"no search for {length} words"):
-            beam.search(there[:length], floor[:length], lo, hi, beam.Effort(1, 1))
+            beam.find_candidates(there[:length], floor[:length], lo, hi, beam.Effort(1, 1))
 
 
 @pytest.mark.parametrize("n", [29552610, 4782828, 999999826, 2**63 - 200, 2**63 - 201])

@@ -129,7 +129,7 @@ def test_with_all_primes_up_to_the_square_root_every_word_is_known():
 
 
 def test_the_two_halves_share_no_integer():
-    stretch = residues._STRETCH
+    stretch = residues._BLOCK
     lo = 50_000 * stretch
     [halves] = residues.count_rests(lo, lo + 4 * stretch, [1])
     for half, begins in zip(halves, [(0, 2), (1, 3)], strict=True):
@@ -185,17 +185,17 @@ def test_the_oracle_closest_to_a_model_over_all_scales() -> None:
 
 
 def test_horizon_is_the_least_bound_that_is_good_enough():
-    found = residues.horizon(10**10, accuracy=0.5, count=1 << 19)
+    found = residues.find_horizon(10**10, accuracy=0.5, count=1 << 19)
     assert found.before.accuracy < 0.5 <= found.reached.accuracy
     assert found.before.bound < found.reached.bound
     assert not any(
         flint.fmpz(n).is_prime() for n in range(found.before.bound + 1, found.reached.bound)
     )
     assert 53 <= found.reached.bound <= 67  # 0.501 at 61
-    found = residues.horizon(10**10, nats=1.1, count=1 << 19)
+    found = residues.find_horizon(10**10, nats=1.1, count=1 << 19)
     assert found.before.nats > 1.1 >= found.reached.nats
     assert found.reached.bound == 31  # 1.097 there, 1.117 at 29
-    assert residues.horizon(10**10, nats=2.8, count=1 << 18).before is None
+    assert residues.find_horizon(10**10, nats=2.8, count=1 << 18).before is None
 
 
 TOKENS = WordTokens([0b10, 0b1010, 0b101010, 0b1100, 0b110010, 0b11001010])
@@ -336,7 +336,7 @@ def test_command(nt):
         (["--accuracy", "nan"], "above 0 and at most 1"),
         (["--nats", "-1"], "above 0"),
         (["--nats", "inf"], "above 0"),
-        (["--nats", "1e-9", "--at", "1e6"], "more than the primes up to 1415 tell"),
+        (["--nats", "1e-9", "--at", "1e6"], "the primes up to 1415 are not enough"),
         (["--nats", "1", "--at", "1e5"], "1000000 or larger"),
         (["--nats", "1", "--at", "2^63"], "beyond 2^63"),
         (["--nats", "1", "--at", "many"], "not a number"),

@@ -74,7 +74,7 @@ def test_numpy_integers_are_accepted_as_bounds() -> None:
     assert starts("10", np.uint32(lo), np.uint64(hi)) == expected
     found = find_runs("square-free", 1, np.int32(lo), np.int32(hi))
     assert [n for piece in found for n in piece] == [
-        n for n in range(lo, hi) if nt.trees.square_free(nt.word(n))
+        n for n in range(lo, hi) if nt.trees.is_square_free(nt.word(n))
     ]
 
 

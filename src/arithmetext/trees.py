@@ -265,10 +265,10 @@ def _shortened(word: str) -> str:
     return word if len(word) <= 40 else f"{word[:37]}..."
 
 
-def square_free(word: str) -> bool:
+def is_square_free(word: str) -> bool:
     """Whether the integers with this word are square-free: 1010…10.
 
-    >>> square_free("1010"), square_free("110010")
+    >>> is_square_free("1010"), is_square_free("110010")
     (True, False)
     """
     return word == "10" * (len(word) // 2)

@@ -98,8 +98,8 @@ def locate(
         found, near, law = replace(found, places=[near.place]), None, None
     if near is not None:
         differing = [
-            {"word": i + 1, "there": unpack(there), "here": unpack(sentence[i])}
-            for i, there in zip(near.differs, near.there, strict=True)
+            {"word": i + 1, "there": unpack(actual), "here": unpack(sentence[i])}
+            for i, actual in zip(near.differs, near.actual, strict=True)
         ]
     if as_json:
         answer = {
@@ -179,7 +179,7 @@ def horizon(
     from ..search import residues
 
     scale = parse_integer(at)
-    found = residues.horizon(scale, accuracy=accuracy, nats=nats)
+    found = residues.find_horizon(scale, accuracy=accuracy, nats=nats)
     if as_json:
         print(json.dumps({"at": scale, **asdict(found)}))
         return

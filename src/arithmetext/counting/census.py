@@ -1,13 +1,13 @@
 """The census: count every word of 2..x exactly, without visiting the integers.
 
-Write n > 1 as m·q where q is its largest prime, and let pᵢ, the i-th prime, be the largest prime
-of m. Either q = pᵢ, or n is one of π(x/m) − i integers whose word is that of m followed by `10`. So
-the census walks over all m with m·pᵢ ≤ x, and each of them adds
+Write n > 1 as m·q where q is its largest prime, and let pᵢ, the i-th prime, be the largest prime of
+m. Either q = pᵢ, or n is one of π(x/m) − i integers whose word is the word of m followed by `10`.
+So the census walks over all m with m·pᵢ ≤ x, and each m adds
 
     π(x/m) − i    to the count of the word of m followed by `10`, and
     1             to the count of the word of m·pᵢ.
 
-The walk goes from m to its children m·p^e with p > pᵢ. Almost all of the time is its last step:
+The walk goes from m to its children m·p^e with p > pᵢ. Its last step takes almost all of the time:
 the children m·p with p² ≤ x/m < p³ have no children of their own and share one word, so their
 counts are summed in a flat loop over consecutive primes. This loop runs about x^(3/4) / 5 times:
 10⁹ times for x = 10¹³.
@@ -42,8 +42,8 @@ from .dictionary import dictionary_size
 
 CENSUS_LIMIT = 10**18
 
-# π is sieved up to this multiple of √x. A larger one makes the sieve slower, a smaller one the
-# recurrence.
+# π is sieved up to this multiple of √x. A larger multiple makes the sieve slower, a smaller
+# multiple the recurrence.
 _SIEVED = 32
 # The subtree below each m ≤ _TASKS is a task of its own: enough tasks for many threads, and each is
 # still long.
@@ -78,7 +78,7 @@ def census(x: int, *, threads: int | None = None) -> dict[int, int]:
     """
     check_bound(x)
     threads = threads or os.cpu_count() or 1
-    # Not a context manager, which would wait for the threads after an interrupt. They end by
+    # Not a context manager, which would wait for the threads after an interrupt. The threads end by
     # themselves, because the `finally` below takes all tasks away.
     pool = ThreadPoolExecutor(threads)
     with progress("counting primes", 1):  # one kernel: the bar cannot advance, only name the work
@@ -106,13 +106,13 @@ def census(x: int, *, threads: int | None = None) -> dict[int, int]:
 
     with progress("census", total) as advance:
         try:
-            found = [future.result() for future in [pool.submit(work) for _ in range(threads)]]
+            tables = [future.result() for future in [pool.submit(work) for _ in range(threads)]]
         finally:
             for _ in tasks:
                 pass
             pool.shutdown(wait=False)
     merged = Counter({packed(2): _pi(pi.cells, pi.large, 1, x)})
-    for words, counts in found:
+    for words, counts in tables:
         for slot in np.flatnonzero(words):
             merged[int(words[slot])] += int(counts[slot])
     return dict(sorted(merged.items(), key=lambda item: (-item[1], item[0])))
@@ -132,7 +132,7 @@ def unigram_entropy(counts: Mapping[int, int]) -> float:
 def _tabulate(x: int) -> _PrimeCounts:
     root = isqrt(x)
     cells = _sieve(_SIEVED * root)
-    # By Bertrand's postulate they include the successor of every prime ≤ √x.
+    # By Bertrand's postulate these primes include the successor of every prime ≤ √x.
     primes = _list_primes(cells, 2 * root)
     return _PrimeCounts(cells, _large_pi(x, _SIEVED * root, cells, primes), primes, 1 / primes)
 
@@ -151,7 +151,7 @@ def _sieve(limit: int) -> _Words:
     """The primes up to `limit` in cells of 64 bits, one for every 32 odd numbers.
 
     The low 32 bits tell which of the odd numbers are prime. The high 32 bits hold the number of
-    primes before the first of them.
+    primes before the first odd number of the cell.
     """
     cells = np.full((limit >> 6) + 1, _U(0xFFFFFFFF))
     cells[0] -= _U(1)  # 1 is not prime
@@ -186,19 +186,19 @@ def _small_pi(cells: _Words, v: int) -> Any:
 def _list_primes(cells: _Words, limit: int) -> _Integers:
     primes = np.empty(_small_pi(cells, limit), np.int64)
     primes[0] = 2
-    found = 1
+    count = 1
     for odd in range(3, limit + 1, 2):
         if _is_prime(cells, odd):
-            primes[found] = odd
-            found += 1
+            primes[count] = odd
+            count += 1
     return primes
 
 
 @kernel
 def _large_pi(x: int, limit: int, cells: _Words, primes: _Integers) -> _Integers:
     """π(x/k) for every k with x/k > limit, by the recurrence at the top of this file."""
-    # The sieve that is struck out in step: one bit for each odd number, and how many are left in
-    # each block of 4 × 64.
+    # The second sieve: one bit for each odd number, and the number of bits left in each block of
+    # 4 × 64.
     blocks = (limit >> 9) + 1
     bits = np.full(blocks * 4, ~_U(0))
     bits[0] -= _U(1)

@@ -32,9 +32,9 @@ def first_occurrences(x: int) -> list[int]:
 def dictionary_size(x: int) -> int:
     """How many different words the integers 2..x have.
 
-    Counted by meeting in the middle: a least integer is a head, a product of powers of the first
-    few primes, times a tail over the primes after them. Only heads and tails are listed, about the
-    square root of the number of their products. 0.1 s at 10^30, 2 s at 10^40.
+    Counted by meeting in the middle: a least integer is the product of two parts, powers of the
+    first few primes and powers of the primes after them. Only the parts are listed, about as many
+    as the square root of the number of products. This takes 0.1 s at 10^30 and 2 s at 10^40.
 
     >>> dictionary_size(10**11)
     3266
@@ -42,12 +42,14 @@ def dictionary_size(x: int) -> int:
     _check(x)
     exponents = _exponents(x)
     primes = _primes_within(x)
-    # The first primes have most of the larger exponents: a quarter of the primes is about half.
+    # The first primes have most of the larger exponents, so a quarter of the primes has about half
+    # of the choices.
     cut = len(primes) // 4 + 1
-    *shorter, heads = _levels(x, primes[:cut], exponents)
-    largest_tail = x // prod(primes[:cut])
-    tails = sorted(chain([1], *_levels(largest_tail, primes[cut:], exponents)))
-    return sum(map(len, shorter)) + sum(bisect_right(tails, x // head) for head in heads)
+    *shorter, first_parts = _levels(x, primes[:cut], exponents)
+    largest = x // prod(primes[:cut])
+    second_parts = sorted(chain([1], *_levels(largest, primes[cut:], exponents)))
+    products = sum(bisect_right(second_parts, x // part) for part in first_parts)
+    return sum(map(len, shorter)) + products
 
 
 def _levels(x: int, primes: list[int], exponents: list[int]) -> Iterator[list[int]]:

@@ -56,8 +56,8 @@ class Fit:
 class RankFits:
     """A power law and a parabola fitted to frequencies by rank, on log–log axes.
 
-    The differences are those of the Akaike and Bayesian information criteria (AIC, BIC), power law
-    minus parabola. Above about 10, the power law fails.
+    The differences, power law minus parabola, are between Akaike information criteria (AIC) and
+    between Bayesian information criteria (BIC). Above about 10, the power law fails.
     """
 
     ranks: int
@@ -76,10 +76,10 @@ def rank_frequency(counts: Mapping[int, int]) -> Floats:
 def fit_ranks(frequencies: ArrayLike) -> RankFits:
     """Fit Zipf's law and a parabola to frequencies in decreasing order.
 
-    Least squares in which rank r has weight 1/r, so that every factor of two in rank counts alike.
-    Without weights, the rarest words would dominate the fit. For AIC and BIC the sample size is the
-    effective one, (Σ w)² / Σ w²: 45 for the 3266 words of 10^11. With the full size, the long tail
-    would make any difference significant.
+    Least squares in which rank r has weight 1/r, so that every factor of two in rank counts
+    equally. Without weights, the rarest words would dominate the fit. For AIC and BIC the sample
+    size is the effective one, (Σ w)² / Σ w²: 45 for the 3266 words of 10^11. With the full size,
+    the long tail would make any difference significant.
     """
     y = np.log(np.asarray(frequencies, np.float64))
     if len(y) < 4:

@@ -1,8 +1,8 @@
 """Count how often each word occurs, in a range or in each chunk of the text.
 
 Counts are exact: every integer is visited, nothing is sampled. Keys are 64-bit numbers, packed
-words or blocks of consecutive words, counted in a hash table (`Table`). The pieces of a range are
-counted separately, on threads or on a cluster, and their tables are added.
+words or blocks of consecutive words, counted in a hash table (`HashTable`). The pieces of a range
+are counted separately, on threads or on a cluster, and their tables are added.
 """
 
 from functools import partial
@@ -30,14 +30,14 @@ def count_words(
 ) -> dict[int, int]:
     """How often each packed word occurs for lo ≤ n < hi, the most frequent first.
 
-    It visits every integer: 350 million a second on one core at 10^10. For 2..x, `census` is far
+    It visits every integer: 350 million per second on one core at 10^10. For 2..x, `census` is far
     faster.
 
     >>> count_words(2, 13)
     {2: 5, 12: 3, 10: 2, 50: 1}
     """
     lo, hi = check_range(lo, hi)
-    table = Table(dictionary_size(hi - 1))
+    table = HashTable(dictionary_size(hi - 1))
     for keys, counts in over_ranges(
         partial(_count_piece, table.most),
         lo,
@@ -62,8 +62,9 @@ def chunk_histograms(
     check_chunks(n, chunks)
     size = n // chunks
     most = dictionary_size(n)
-    tables = [Table(most) for _ in range(chunks)]
-    # `over_ranges` cuts at multiples of a size and chunks begin one later, so all is shifted by 1.
+    tables = [HashTable(most) for _ in range(chunks)]
+    # `over_ranges` cuts at multiples of a size, and chunks begin one integer later, so all bounds
+    # are shifted by 1.
     for parts in over_ranges(
         partial(_count_parts, most, size),
         1,
@@ -75,7 +76,7 @@ def chunk_histograms(
     ):
         for chunk, keys, counts in parts:
             tables[chunk].add(keys, counts)
-    whole = Table(most)
+    whole = HashTable(most)
     for table in tables:
         whole.add(*table.items())
     words = np.array(list(_by_frequency(*whole.items())), np.uint64)
@@ -98,7 +99,7 @@ def _count_parts(most: int, chunk: int, lo: int, hi: int) -> list[tuple[int, Wor
 
 
 def _count_piece(most: int, lo: int, hi: int) -> tuple[Words, Counts]:
-    table = Table(most)
+    table = HashTable(most)
     for a, b in spans(lo, hi, segment_size(hi)):
         table.add(words_in_buffer(a, b))
     return table.items()
@@ -109,10 +110,10 @@ def _by_frequency(words: Words, counts: Counts) -> dict[int, int]:
     return dict(zip(words[order].tolist(), counts[order].tolist(), strict=True))
 
 
-class Table:
+class HashTable:
     """A hash table from 64-bit keys, none of them 0, to numbers.
 
-    Open addressing with linear probing, at most half full, 16 bytes a slot.
+    Open addressing with linear probing, at most half full, 16 bytes per slot.
     """
 
     def __init__(self, most: int) -> None:
@@ -144,8 +145,8 @@ class Table:
 
     def items(self) -> tuple[Words, Counts]:
         """The keys, in no particular order, and their numbers."""
-        here = self.keys != 0
-        return self.keys[here], self.values[here]
+        occupied = self.keys != 0
+        return self.keys[occupied], self.values[occupied]
 
     def __getitem__(self, keys: Words) -> Counts:
         """The number of each key; 0 if the key is missing."""
@@ -156,7 +157,7 @@ class Table:
 
 @kernel
 def _add(keys: Words, amounts: Counts, table: Words, values: Counts, shift: Any) -> int:
-    """Add the amounts; return how many keys are new. 0.5 ns a key if the table is in the cache.
+    """Add the amounts; return how many keys are new. 0.5 ns per key if the table is in the cache.
 
     Unsigned indices spare numba's test for negative ones.
     """
@@ -185,16 +186,16 @@ def _look_up(keys: Words, table: Words, values: Counts, shift: Any, out: Counts)
         out[i] = values[slot]
 
 
-def ranks_of(words: Words) -> Table:
+def ranks_of(words: Words) -> HashTable:
     """The rank of each word, its place in `words` from 1; other words have rank 0."""
-    table = Table(len(words))
+    table = HashTable(len(words))
     table.add(words, np.arange(1, len(words) + 1))
     return table
 
 
 def ranks_of_piece(words: Words, lo: int, hi: int) -> NDArray[np.uint16]:
     """The rank in `words`, from 1, of the word of each integer lo ≤ n < hi; 0 for other words."""
-    if len(words) > np.iinfo(np.uint16).max:  # 2..10^18 has more, but no short range
+    if len(words) > np.iinfo(np.uint16).max:  # 2..10^18 has more words, but no short range has
         raise InputError(f"{len(words)} different words are too many to number with 16 bits")
     table = ranks_of(words)
     return np.concatenate(

@@ -17,7 +17,7 @@ from ..text.export import lines
 from ..text.ranges import over_ranges, spans
 from ..text.sieve import Words, check_range, piece_size
 from .divergence import CACHE_BLOCK, row_entropies
-from .histograms import Counts, Table, count_words, ranks_of_piece
+from .histograms import Counts, HashTable, count_words, ranks_of_piece
 
 MOST_IN_MEMORY = 10**8  # integers of a walk, or of a text to be compressed
 
@@ -79,13 +79,13 @@ def _vocabulary(lo: int, hi: int, k: int, threads: int | None, cluster: str | No
 
 def _count_blocks(
     words: Words, lo: int, hi: int, k: int, threads: int | None, cluster: str | None
-) -> Table:
+) -> HashTable:
     """Count the blocks that begin at lo ≤ n ≤ hi − k. About 100 bytes for each different block.
 
     The digits of a block's key, in base len(words) + 1, are the ranks of its words. Ranks begin at
     1, so no key is 0.
     """
-    table = Table(len(words) ** k)
+    table = HashTable(len(words) ** k)
     for keys, counts in over_ranges(
         partial(_count_blocks_of_piece, words, k),
         lo,
@@ -104,8 +104,8 @@ def _count_blocks_of_piece(words: Words, k: int, lo: int, hi: int) -> tuple[Word
     return _table_of_blocks(ranks_of_piece(words, lo, hi + k - 1), k, len(words)).items()
 
 
-def _table_of_blocks(ranks: NDArray[np.uint16], k: int, words: int) -> Table:
-    table = Table(words**k)
+def _table_of_blocks(ranks: NDArray[np.uint16], k: int, words: int) -> HashTable:
+    table = HashTable(words**k)
     for a, b in spans(0, len(ranks) - k + 1, CACHE_BLOCK):
         keys = np.zeros(b - a, np.uint64)
         for place in range(k):
@@ -153,7 +153,7 @@ def check_length(lo: int, hi: int) -> None:
 
 @dataclass(frozen=True)
 class Compression:
-    """Bits a word: the unigram entropy, and the sizes that gzip -9 and xz -9e reach.
+    """Bits per word: the unigram entropy, and the sizes that gzip -9 and xz -9e reach.
 
     `characters` is the text written as 0 and 1 with spaces between words; `ranks` is the text as
     16-bit ranks of the words by frequency.
@@ -170,7 +170,7 @@ class Compression:
 def compression(
     lo: int, count: int, *, threads: int | None = None, cluster: str | None = None
 ) -> Compression:
-    """Compress the text of lo ≤ n < lo + count: about 15 s a million words, nearly all for xz."""
+    """Compress the text of lo ≤ n < lo + count: about 15 s per million words, nearly all for xz."""
     check_length(lo, lo + count)
     words = _vocabulary(lo, lo + count, 1, threads, cluster)
     ranks = _ranks_of_text(words, lo, lo + count, threads, cluster)
@@ -208,8 +208,9 @@ class Orientation:
 
     `floor` and `spread` are the mean and the standard deviation of the divergence if each
     occurrence of a block is reversed with probability 1/2. A text above the floor is oriented. A
-    text below it may be oriented or not: words of consecutive integers depend on each other, and
-    frequent blocks are spread more evenly than random ones, so the floor is somewhat too high.
+    text below the floor may be oriented or not: words of consecutive integers depend on each other,
+    and frequent blocks are spread more evenly than random blocks, so the floor is somewhat too
+    high.
     """
 
     k: int
@@ -243,7 +244,7 @@ def orientation(
     return Orientation(k, blocks, text, float(np.mean(floors)), float(np.std(floors, ddof=1)))
 
 
-def _pairs(table: Table, k: int, words: int) -> tuple[Counts, Counts, int]:
+def _pairs(table: HashTable, k: int, words: int) -> tuple[Counts, Counts, int]:
     """The counts of blocks and of their reversals, each pair once; the number of palindromes."""
     keys, counts = table.items()
     order = np.argsort(keys)
@@ -259,8 +260,8 @@ def _pairs(table: Table, k: int, words: int) -> tuple[Counts, Counts, int]:
 def _asymmetry(blocks: int, forward: Counts, backward: Counts, palindromes: int) -> Asymmetry:
     """The asymmetry, from the counts of pairs of blocks and their reversals.
 
-    A pair with counts in the ratio f : b, f + b = 1, adds its share of all blocks times
-    1 − H(f, b). Palindromes add 0.
+    A pair with counts in the ratio f : b, f + b = 1, adds 1 − H(f, b), weighted by its share of all
+    blocks. Palindromes add 0.
     """
     both = forward + backward
     shares = np.stack([forward, backward], 1) / both[:, None]

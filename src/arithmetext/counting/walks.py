@@ -20,7 +20,7 @@ from .order import check_length
 
 @dataclass(frozen=True)
 class Crossover:
-    """Two power laws that meet at `lag`, with exponents `before` and `after` it."""
+    """Two power laws that meet at `lag`, with exponents `before` and `after` this lag."""
 
     lag: float
     before: float
@@ -34,7 +34,7 @@ class Walk:
 
     `fluctuations` is F²(l), the variance of this number over all windows of length l, for each of
     the `lags`. `exponents` is the local slope d ln F² / d ln l: 1 for a walk without memory
-    (diffusive), above 1 for one that persists (superdiffusive), 2 for a ballistic one.
+    (diffusive), above 1 for a walk that persists (superdiffusive), 2 for a ballistic walk.
     """
 
     word: str
@@ -51,9 +51,10 @@ def walk(
     """The walk that steps up at every lo ≤ n < hi that has the word.
 
     Lags go from 1 to a hundredth of the range, ten in each decade; for longer lags there would be
-    too few windows. The mean is that of the whole range. If the density of the word drifts within
-    the range, the drift adds to F² and makes long lags look ballistic. To tell drift from memory,
-    compare with a range of the same length higher up, where the text hardly drifts.
+    too few windows. The variance is taken around the mean of the whole range. If the density of the
+    word drifts within the range, the drift adds to F² and makes long lags look ballistic. To tell
+    drift from memory, compare with a range of the same length higher up, where the text hardly
+    drifts.
     """
     check_length(lo, hi)
     if hi - lo < 1000:
@@ -61,15 +62,15 @@ def walk(
     packed = tree_of_word(word).packed
     path = np.zeros(hi - lo + 1, np.int32)
     if packed < 2**64:
-        here = 1
+        begin = 1
         job = partial(_steps, packed)
         for steps in over_ranges(
             job, lo, hi, size=piece_size(hi), threads=threads, cluster=cluster, title="walking"
         ):
-            there = here + len(steps)
-            np.cumsum(steps, out=path[here:there])
-            path[here:there] += path[here - 1]
-            here = there
+            end = begin + len(steps)
+            np.cumsum(steps, out=path[begin:end])
+            path[begin:end] += path[begin - 1]
+            begin = end
     if not path[-1]:
         raise InputError(f"the word {word or '(empty)'} does not occur in {lo}..{hi - 1}")
     decades = np.log10((hi - lo) / 100)
@@ -101,19 +102,19 @@ def fluctuations(
 def _variance(path: NDArray[np.int32], lag: int) -> float:
     """The variance of path[i + lag] − path[i] over all i.
 
-    Integer sums, which compile to vector instructions, over parts too short to overflow.
+    The sums are of integers, which compile to vector instructions, over parts too short to
+    overflow.
     """
     count = len(path) - lag
-    mean = (
-        (np.int64(path[-1]) - path[0]) * lag // (len(path) - 1)
-    )  # roughly: subtracting it avoids cancellation
+    # Roughly the mean distance; subtracting it avoids cancellation.
+    mean = (np.int64(path[-1]) - path[0]) * lag // (len(path) - 1)
     total, squares = 0.0, 0.0
     for begin in range(0, count, 512):
         part, part_squares = 0, 0
-        ahead = path[begin + lag : begin + lag + 512]
-        here = path[begin : begin + len(ahead)]
-        for i in range(len(ahead)):
-            distance = np.int64(ahead[i]) - here[i] - mean
+        later = path[begin + lag : begin + lag + 512]
+        earlier = path[begin : begin + len(later)]
+        for i in range(len(later)):
+            distance = np.int64(later[i]) - earlier[i] - mean
             part += distance
             part_squares += distance * distance
         total += part
@@ -124,7 +125,7 @@ def _variance(path: NDArray[np.int32], lag: int) -> float:
 def crossover(lags: Sequence[int], squares: Sequence[float]) -> Crossover:
     """Fit two straight lines that meet to ln F² against ln l, by least squares.
 
-    The lag where they meet is the best one of a grid from the third lag to the third-last.
+    The lag where the lines meet is the best point of a grid from the third lag to the third-last.
     """
     if len(lags) < 7:
         raise InputError(f"two lines need at least 7 lags, not {len(lags)}")

@@ -1,20 +1,20 @@
-"""Find the integers n whose words, those of n, n + 1, …, can be a given window.
+"""Find the integers n such that a given window can be the words of n, n + 1, …
 
 A word says how many primes its integer has and what their exponents look like, smallest prime
 first, but not which primes they are. If n is known modulo every prime up to y, we know which
 children of each word these primes account for. The other children, the *rest* of the word, must be
-those of an integer of known size without primes up to y. The true residues make all rests likely
+the word of an integer of known size without primes up to y. The true residues make all rests likely
 (`densities`); most wrong ones make some rest impossible.
 
 So the search has two stages:
 
 1. A beam of residues goes through the primes in increasing order, with powers of the smallest. Each
-   residue modulo the primes so far is extended in every possible way, scored by the densities of
-   its rests, and the best `width` are kept. One residue and one prime cost a table look-up or two
-   for each word: 0.2 µs for 64 words.
-2. When the residues leave few enough integers, the Chinese remainder theorem lists them. The next
-   primes rule out most: if a word has only one prime left and it must be large, its integer cannot
-   be a multiple of p. Most integers cost two or three divisions.
+   residue modulo the primes so far is extended in every possible way and scored by the densities
+   of its rests. The `width` best residues stay in the beam. One residue and one prime cost one or
+   two table look-ups for each word: 0.2 µs for 64 words.
+2. When few enough integers have one of these residues, the Chinese remainder theorem lists them.
+   The next primes p rule out most: if a word has only one prime left and this prime must be large,
+   its integer cannot be a multiple of p. Most integers cost two or three divisions.
 """
 
 from dataclasses import dataclass
@@ -34,10 +34,10 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 SmallIntegers = NDArray[np.uint16]
 
-LONGEST_WINDOW = 256  # words that a search takes
+LONGEST_WINDOW = 256  # the most words that one search can use
 FILTER_PRIMES = 16  # primes that rule out most integers
-LARGEST_PRIME = 1 << 16  # integers that pass the filters are divided by all primes up to here
-MOST_CANDIDATES = 1 << 12  # a window that has more is too short
+LARGEST_PRIME = 1 << 16  # integers that pass the filters are divided by all primes up to this
+MOST_CANDIDATES = 1 << 12  # a window with more candidates is too short
 
 # Scores (log-probabilities) and sizes (logarithms of integers) are integers in 64ths of a nat. They
 # fit their types for windows of at most LONGEST_WINDOW words and integers below 2^63, because:
@@ -46,8 +46,8 @@ MOST_CANDIDATES = 1 << 12  # a window that has more is too short
 #   sizes of impossible residues within 16 bits.
 # - Sizes are at most 64 · 63 log 2 + SLACK + 1/2 = 2803, less than POINTS · UNITS_PER_POINT.
 # - LONGEST_WINDOW times IMPOSSIBLE fits 32 bits. A possible word scores LEAST_POSSIBLE or more from
-#   a table and −2840 or more from the odds of its exponent, so LONGEST_WINDOW of them together
-#   score more than IMPOSSIBLE / 2.
+#   a table and −2840 or more from the odds of its exponent, so LONGEST_WINDOW possible words
+#   together score more than IMPOSSIBLE / 2.
 # - A word has at most 31 children, so a window has at most 2 (2 + 31 LONGEST_WINDOW) < 2^16 rests.
 UNIT = 64
 UNITS_PER_POINT = UNIT // POINTS_PER_NAT
@@ -57,41 +57,43 @@ IMPOSSIBLE = -(1 << 22)
 LEAST_POSSIBLE = -64 * UNIT
 RAREST = 1e-12  # the least probability that `rarity` gives a word
 
-EMPTY, UNEXPLAINED = 0, 1  # ids of rests: no primes are left; the residues contradict the word
+# Ids of rests: no primes are left (EMPTY); the residues contradict the word (UNEXPLAINED).
+EMPTY, UNEXPLAINED = 0, 1
 
 
 class Effort(NamedTuple):
     """How much a search tries before it gives up."""
 
     width: int  # residues kept in the beam
-    integers: int  # listed and tried one by one, once the residues leave no more than these
+    # Stop the beam when at most this many integers have the kept residues; then try each of them.
+    integers: int
 
 
 @dataclass(frozen=True)
-class Search:
+class SearchResult:
     """The result of a search through one range."""
 
-    candidates: Integers  # integers where the window may stand, in increasing order
-    complete: bool  # it stands nowhere else: the beam dropped nothing
+    candidates: Integers  # integers at which the window may begin, in increasing order
+    complete: bool  # the window begins nowhere else, because the beam dropped nothing
     expected: float  # how many integers would fit by chance
 
 
 class Rests(NamedTuple):
     """The rests that the words of a window can have, by id.
 
-    If several exponents of a prime are possible, the size of what it leaves is uncertain. Such a
-    rest is *vague* and has an id of its own: `vague` plus the id of the same rest of certain size.
+    If a prime may have several exponents, the size of the cofactor is uncertain. The id of such a
+    *vague* rest is `vague` plus the usual id of the rest.
     """
 
     vague: int
     following: SmallIntegers  # [rest]: the id of the rest without its first prime
-    primes: Integers  # [rest]: how many primes it has
-    allowed: NDArray[np.bool_]  # [rest, v]: whether its first prime can have exponent v
-    least: Integers  # [rest, a]: the least such v ≥ a, or 0
+    primes: Integers  # [rest]: the number of primes of the rest
+    allowed: NDArray[np.bool_]  # [rest, v]: whether the first prime can have exponent v
+    least: Integers  # [rest, a]: the least allowed exponent v ≥ a, or 0
 
 
 class _Beam(NamedTuple):
-    """The residues of n modulo `modulus` that are kept, and what they leave of each word."""
+    """The residues of n modulo `modulus` in the beam, each with the rests of all words."""
 
     residues: Integers  # [residue]
     modulus: int
@@ -105,7 +107,7 @@ class _Step(NamedTuple):
 
     p: int
     valuations: Integers  # [q]: the exponent of p in 0..q − 1, where 0 counts as `power`
-    sizes: Integers  # [v]: of p^v
+    sizes: Integers  # [v]: the size of p^v
     odds: Integers  # [v]: the log-probability of exponent v, given that it is `power` or more
 
 
@@ -118,30 +120,30 @@ class _Scoring(NamedTuple):
 
 
 class _Trial(NamedTuple):
-    """What integers are tried against, one by one."""
+    """The conditions that an integer must meet in the second stage."""
 
     rests: Rests
     primes: Integers
     logs: Floats  # the sizes of the primes, not rounded
     done: int  # the beam has accounted for this many of the primes
-    known: NDArray[np.bool_]  # [word]
+    is_known: NDArray[np.bool_]  # [word]: False for a word that can be any
     wrong: int  # how many words may be wrong
 
 
-def search(
+def find_candidates(
     window: Words, floor: Integers, lo: int, hi: int, effort: Effort, *, wrong: int = 0
-) -> Search:
-    """Find the integers lo ≤ n < hi where the window may stand.
+) -> SearchResult:
+    """Find the integers lo ≤ n < hi at which the window may begin.
 
     `floor` is the least score of each word: IMPOSSIBLE, or the penalty for a wrong word. At most
     `wrong` words may be wrong. A word with floor 0 is not known. All integers of the windows must
     lie below 2^63.
     """
-    end = hi + len(window) - 1  # n + i < end for word i of a window that stands at n
+    end = hi + len(window) - 1  # n + i < end for word i of a window that begins at n
     if len(window) > LONGEST_WINDOW or not 2 <= lo < hi or end > MAX:
         raise ValueError(f"no search for {len(window)} words in {lo}..{hi - 1}")
-    known = floor < 0
-    words, first, rests = _rests(window, known)
+    is_known = floor < 0
+    words, first, rests = _rests(window, is_known)
     one = np.zeros(1, np.int64)
     beam = _Beam(one, 1, first[None], np.zeros((1, len(window)), np.uint16), one)
     top = round(UNIT * log(end)) + SLACK
@@ -151,21 +153,21 @@ def search(
     def expected(scores: NDArray[np.int32] | Integers, modulus: int) -> float:
         """How many integers with these residues have these words by chance.
 
-        Densities are shares of all integers. Given its residues, an integer without primes up to p
-        is one of a share exp(rough) of them.
+        Densities are shares of all integers. The residues restrict n to the integers without primes
+        up to p, which are a share exp(rough) of all integers.
         """
-        logs = scores / UNIT - known.sum() * rough + log((hi - lo) / modulus)
+        logs = scores / UNIT - is_known.sum() * rough + log((hi - lo) / modulus)
         return float(np.exp(np.minimum(logs, 100)).sum())
 
-    # Many residues modulo a power longer than the window are equivalent for it. Where words must
-    # fit exactly, few others survive, so longer powers pay. Where some words may be wrong, the
-    # equivalent residues would fill the beam.
+    # Many residues modulo a power longer than the window are equivalent for this window. If all
+    # words must fit exactly, few other residues survive, so longer powers pay. If some words may be
+    # wrong, the equivalent residues would fill the beam.
     reach = len(window) if wrong else 4 * len(window)
     primes, logs = _trial_primes()
     for level, p in enumerate(primes.tolist(), start=1):
         power = _power(p, reach)
         q = p**power
-        # The smallest primes are always taken: the number expected by chance needs them.
+        # The beam always uses the smallest primes: the number expected by chance needs them.
         few = level > 4 and len(beam.residues) * (hi - lo) <= effort.integers * beam.modulus
         if few or beam.modulus * q >= 1 << 62 or p > LAST_PRIME:
             break
@@ -177,7 +179,7 @@ def search(
         flat = scores.ravel()
         kept = np.flatnonzero(flat > IMPOSSIBLE // 2)
         if not len(kept):
-            return Search(np.zeros(0, np.int64), complete, dropped)
+            return SearchResult(np.zeros(0, np.int64), complete, dropped)
         if len(kept) > effort.width:
             complete = False
             order = np.argpartition(flat[kept], len(kept) - effort.width)
@@ -189,14 +191,15 @@ def search(
         ahead = (-phase - beam.residues[parent]) % q * pow(beam.modulus, -1, q) % q
         residues = beam.residues[parent] + beam.modulus * ahead
         beam = _Beam(residues, beam.modulus * q, rest, used, flat[kept].astype(np.int64))
-    trial = _Trial(rests, primes, logs, level - 1, known, wrong)
+    trial = _Trial(rests, primes, logs, level - 1, is_known, wrong)
     candidates = _sift(beam, trial, lo, hi - lo)
     by_chance = dropped + expected(beam.scores, beam.modulus)
-    return Search(np.sort(candidates), complete and len(candidates) < MOST_CANDIDATES, by_chance)
+    complete = complete and len(candidates) < MOST_CANDIDATES
+    return SearchResult(np.sort(candidates), complete, by_chance)
 
 
 def rarity(window: Words, hi: int) -> Integers:
-    """The score of each word for an integer below hi of which nothing else is known.
+    """The score of each word for an integer of which only n < hi is known.
 
     A word that is ANY has score 0.
     """
@@ -217,7 +220,7 @@ def _trial_primes() -> tuple[Integers, Floats]:
     return primes, UNIT * np.log(primes)
 
 
-def _rests(window: Words, known: NDArray[np.bool_]) -> tuple[list[int], SmallIntegers, Rests]:
+def _rests(window: Words, is_known: NDArray[np.bool_]) -> tuple[list[int], SmallIntegers, Rests]:
     """The rests as packed words by id, the id of each word of the window, and the rests' tables."""
     ids = {0: EMPTY, -1: UNEXPLAINED}
     following = [EMPTY, UNEXPLAINED]
@@ -226,13 +229,13 @@ def _rests(window: Words, known: NDArray[np.bool_]) -> tuple[list[int], SmallInt
     def id_of(word: int) -> int:
         if word not in ids:
             possible, rest = split_first_child(word)
-            after = id_of(rest)
+            next_id = id_of(rest)
             ids[word] = len(ids)
-            following.append(after)
+            following.append(next_id)
             exponents.append(possible)
         return ids[word]
 
-    first = [id_of(int(w)) if k else UNEXPLAINED for w, k in zip(window, known, strict=True)]
+    first = [id_of(int(w)) if k else UNEXPLAINED for w, k in zip(window, is_known, strict=True)]
     primes = np.zeros(len(ids), np.int64)
     allowed = np.zeros((len(ids), 64), np.bool_)
     least = np.zeros((len(ids), 64), np.int64)
@@ -253,19 +256,20 @@ def _rests(window: Words, known: NDArray[np.bool_]) -> tuple[list[int], SmallInt
 
 
 @kernel
-def _after(rests: Rests, s: int, v: int, power: int) -> tuple[int, int]:
-    """What is left of rest s if p takes its first child, and p's exponent, or 0 if it cannot.
+def _remove_first(rests: Rests, s: int, v: int, power: int) -> tuple[int, int]:
+    """Remove the child of p, the first one, from rest s: the new rest and the exponent of p.
 
-    v is the exponent of p. If v equals `power`, the exponent can also be larger, and the least
-    possible one is taken.
+    v is the exponent of p. If v equals `power`, the exponent can also be larger, and the result is
+    the least possible exponent. If the first child cannot be that of p, the result is UNEXPLAINED
+    and 0.
     """
     exponent = v if v < power else rests.least[s, v]
     if not rests.allowed[s, exponent]:
         return UNEXPLAINED, 0
-    after = int(rests.following[s])
+    left = int(rests.following[s])
     if v == power and rests.least[s, exponent + 1] and s < rests.vague:
-        after += rests.vague
-    return after, exponent
+        left += rests.vague
+    return left, exponent
 
 
 def _table(words: list[int], level: int, lo: int, hi: int, end: int) -> NDArray[np.int32]:
@@ -308,8 +312,9 @@ def _score(
 ) -> None:
     """Fill in scores[h, r]: residue h extended by phase r, which means n ≡ −r mod q.
 
-    For each residue, first the score of every word if p does not divide its integer, and what the
-    score gains for each exponent of p. Then every phase adds the gains of its multiples of p.
+    For each residue, first compute the score of every word if p does not divide its integer, and
+    the gain in score for each exponent of p. Then add, for every phase, the gains of its multiples
+    of p.
     """
     table, floor = scoring.table, scoring.floor
     p, q, power = step.p, len(step.valuations), step.valuations[0]
@@ -323,8 +328,8 @@ def _score(
             without = max(table[s, max(left, 0) // UNITS_PER_POINT], floor[i])
             base += without
             for v in range(1, power + 1):
-                after, exponent = _after(rests, s, v, power)
-                score = table[after, max(left - step.sizes[exponent], 0) // UNITS_PER_POINT]
+                new, exponent = _remove_first(rests, s, v, power)
+                score = table[new, max(left - step.sizes[exponent], 0) // UNITS_PER_POINT]
                 if v == power:
                     score += step.odds[exponent]
                 gains[v, i] = max(score, floor[i]) - without
@@ -339,13 +344,13 @@ def _score(
 def _account(
     rest: SmallIntegers, used: SmallIntegers, rests: Rests, step: _Step, phase: Integers
 ) -> None:
-    """Remove p from the rests of its multiples, and add it to the sizes accounted for."""
+    """Remove p from the rests of its multiples, and add its size to the sizes accounted for."""
     p, q, power = step.p, len(step.valuations), step.valuations[0]
     for h in range(len(rest)):
         for i in range(phase[h] % p, rest.shape[1], p):
             s = rest[h, i]
             v = step.valuations[(i - phase[h]) % q]
-            rest[h, i], exponent = _after(rests, s, v, power)
+            rest[h, i], exponent = _remove_first(rests, s, v, power)
             used[h, i] = min(used[h, i] + step.sizes[exponent], LARGEST_SIZE)
 
 
@@ -355,15 +360,15 @@ def _sift(beam: _Beam, trial: _Trial, lo: int, span: int) -> Integers:
 
     lo + span may be 2^63, which does not fit an int64 and is not computed.
 
-    If a word has one prime left, with exponent 1, and it must be larger than p, then p is one prime
-    too many: the integer of this word is no multiple of p. For each residue, `mistakes` counts the
+    If a word has one prime left, with exponent 1, and this prime must be larger than p, then the
+    integer of this word is no multiple of p. For each residue, `mistakes` counts the
     words that contradict each phase of the next primes. Most integers are ruled out by these counts
     alone, after two or three divisions.
     """
     rests, primes, logs, done = trial.rests, trial.primes, trial.logs, trial.done
     length = beam.rest.shape[1]
     mistakes = np.zeros((FILTER_PRIMES, primes[done + FILTER_PRIMES]), np.uint8)
-    found = np.empty(MOST_CANDIDATES, np.int64)
+    candidates = np.empty(MOST_CANDIDATES, np.int64)
     count = 0
     for h in range(len(beam.residues)):
         mistakes[:] = 0
@@ -385,10 +390,10 @@ def _sift(beam: _Beam, trial: _Trial, lo: int, span: int) -> Integers:
             else:
                 if _survives(n, beam.rest[h], beam.used[h], trial):
                     if count == MOST_CANDIDATES:
-                        return found
-                    found[count] = n
+                        return candidates
+                    candidates[count] = n
                     count += 1
-    return found[:count]
+    return candidates[:count]
 
 
 @kernel
@@ -397,11 +402,11 @@ def _survives(n: int, rest: SmallIntegers, used: SmallIntegers, trial: _Trial) -
     rests, primes, logs = trial.rests, trial.primes, trial.logs
     length = len(rest)
     left = rest.copy()
-    gap = np.empty(length)  # the size of what is not accounted for
+    gap = np.empty(length)  # the size of the cofactor that is not accounted for
     errors = 0
     for i in range(length):
         gap[i] = UNIT * np.log(float(n + i)) - used[i]
-        errors += left[i] == UNEXPLAINED and trial.known[i]
+        errors += left[i] == UNEXPLAINED and trial.is_known[i]
     for j in range(trial.done, len(primes)):
         p = primes[j]
         for i in range((-n) % p, length, p):
@@ -413,19 +418,19 @@ def _survives(n: int, rest: SmallIntegers, used: SmallIntegers, trial: _Trial) -
             while cofactor % p == 0:
                 cofactor //= p
                 v += 1
-            after = rests.following[s]
+            new = rests.following[s]
             gap[i] -= v * logs[j]
             fits = rests.allowed[s, v]
-            if rests.primes[after]:  # all of them larger than p
-                fits = fits and gap[i] > rests.primes[after] * logs[j] - SLACK
+            if rests.primes[new]:  # primes that must be larger than p
+                fits = fits and gap[i] > rests.primes[new] * logs[j] - SLACK
             elif s < rests.vague:
                 fits = fits and gap[i] < SLACK
             else:
                 fits = fits and _is_smooth(n + i, primes, j)
             if not fits:
-                after = np.uint16(UNEXPLAINED)
+                new = np.uint16(UNEXPLAINED)
                 errors += 1
-            left[i] = after
+            left[i] = new
         if errors > trial.wrong:
             return False
     return True

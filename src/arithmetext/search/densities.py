@@ -1,7 +1,7 @@
 """Estimate how common a word is among the integers near x without primes up to y.
 
-The density d of a word is a sum over its first prime p and the exponents v that its first child
-can stand for. The rest of the word, its other children, is that of an integer near x / p^v without
+The density d of a word is a sum over its first prime p and the exponents v that its first child can
+mean. The rest of the word, its other children, is the word of an integer near x / p^v without
 primes up to p:
 
     d(word; x, y) = Σ_{p > y} Σ_v p^−v · d(rest; x / p^v, p),      d(one prime; x, y) = 1 / log x.
@@ -27,11 +27,11 @@ from ..text.kernels import primes_to
 Densities = NDArray[np.float32]  # [y, x] on the grid
 
 LAST_PRIME = 61  # the last prime that has its own place on the grid of y
-POINTS_PER_NAT = 8  # of the grid of log x
-POINTS = 352  # of the grid of log x, which reaches a little beyond 2^63
+POINTS_PER_NAT = 8  # points of the grid of log x in an interval of length 1
+POINTS = 352  # points of the grid of log x, which reaches a little beyond 2^63
 
 _PRIMES = primes_to(LAST_PRIME).astype(np.int64)
-_WIDTH = 0.125  # of an interval of log y
+_WIDTH = 0.125  # the length of an interval of log y
 _EDGES = np.concatenate([[0.0], np.log(_PRIMES), np.arange(log(LAST_PRIME) + _WIDTH, 22.0, _WIDTH)])
 _CENTRES = np.concatenate([np.log(_PRIMES), _EDGES[len(_PRIMES) : -1] + _WIDTH / 2])
 _RECIPROCALS = np.concatenate(
@@ -44,7 +44,7 @@ for _v in range(1, 63):
 
 @cache
 def split_first_child(word: int) -> tuple[tuple[int, ...], int]:
-    """The exponents that the first child can stand for, and the packed word of the other children.
+    """The exponents that the first child can mean, and the packed word of the other children.
 
     >>> split_first_child(0b110010)
     ((2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61), 2)
@@ -63,7 +63,7 @@ def split_first_child(word: int) -> tuple[tuple[int, ...], int]:
 def density(word: int) -> Densities:
     """The density of a packed word, by [y, x], among the integers near x without primes up to y."""
     exponents, rest = split_first_child(word)
-    powers = np.array(exponents[:4], np.int64)  # the others add less than the error made here
+    powers = np.array(exponents[:4], np.int64)  # larger exponents add less than the other errors
     if not rest:
         return _of_prime_powers(powers)
     return _of_products(powers, density(rest), _CENTRES, _RECIPROCALS, len(_PRIMES))

@@ -1,10 +1,10 @@
-"""Locate a window of words in the text, or tell what speaks against it.
+"""Locate a window of words in the text.
 
 Below `EXHAUSTIVE_BELOW` every place is compared with the text. Above, `beam` proposes places, with
 more and more effort until one is found or none is left, and each is compared with the text. The
 beam takes only a part of a long window, the one with the most known words. At the last places
-before 2^63 this part would end beyond 2^63; their integers are factored instead. If a window stands
-nowhere, `nearest` searches for a place where only a few words differ.
+before 2^63 this part would end beyond 2^63; their integers are factored instead. If a window has no
+place, `nearest` searches for a place where only a few words differ.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from ..text.sieve import MAX, Words, segment_size, words, words_in_buffer
 from ..text.splits import Range
 from ..trees import packed
 from . import beam
-from .beam import IMPOSSIBLE, LONGEST_WINDOW, UNIT, Effort, Search, rarity
+from .beam import IMPOSSIBLE, LONGEST_WINDOW, UNIT, Effort, SearchResult, rarity
 from .sentences import ANY
 
 Integers = NDArray[np.int64]
@@ -36,13 +36,13 @@ EFFORTS = (Effort(1 << 12, 1 << 22), Effort(1 << 15, 1 << 25), Effort(1 << 17, 1
 
 # Searches in which some words may be wrong.
 TOLERANT_EFFORTS = (Effort(1 << 11, 1 << 14), Effort(1 << 14, 1 << 16))
-TOLERANT_WINDOW = 128  # words that such a search takes
-STRETCH = 32  # words that are searched for on their own, as if all of them were right
+TOLERANT_WINDOW = 128  # the most words that such a search uses
+EXACT_PART = 32  # words of a part that is searched for on its own, as if all of them were right
 WORDS_PER_ERROR = 8  # one known word in 8 may be wrong
 ERROR_PENALTY = 5 * UNIT  # what a wrong word costs in score, beside its rarity
 
 MOST_COMPARED = 256  # candidates that are compared with the text
-MOST_BY_CHANCE = 1.0  # a window that would have more places by chance is too short
+MOST_BY_CHANCE = 1.0  # a window that would have more places than this by chance is too short
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,12 @@ class NearMatch:
 
     place: int
     differs: list[int]  # the indices, from 0, of the words that differ
-    there: list[int]  # the words of the text at these indices
+    actual: list[int]  # the words of the text at these indices
 
 
 @dataclass(frozen=True)
 class Location:
-    """Where a window stands below a bound."""
+    """The places of a window below a bound."""
 
     below: int
     places: list[int]
@@ -76,7 +76,7 @@ def locate(
 ) -> Location:
     """Find the places n < below where the words of n, n + 1, … are these packed words.
 
-    ANY stands for a word that is not known.
+    ANY is a word that is not known.
     """
     window = np.asarray(window, np.uint64)
     if not (window != ANY).any():
@@ -93,11 +93,11 @@ def locate(
     expected = dict.fromkeys(ranges, inf)
     for effort in efforts:
         for searched in tuple(ranges):
-            found = _search(window, part, floor, searched, effort)
-            expected[searched] = found.expected
-            if len(found.candidates) <= MOST_COMPARED:
-                places += [n for n in found.candidates.tolist() if not len(_differs(window, n))]
-                if found.complete:
+            result = _search(window, part, floor, searched, effort)
+            expected[searched] = result.expected
+            if len(result.candidates) <= MOST_COMPARED:
+                places += [n for n in result.candidates.tolist() if not len(_differs(window, n))]
+                if result.complete:
                     ranges.remove(searched)
         by_chance = sum(expected.values())
         if places or not ranges or by_chance > MOST_BY_CHANCE:
@@ -108,11 +108,11 @@ def locate(
 def nearest(window: Sequence[int] | Words, below: int = DEFAULT_BELOW) -> NearMatch | None:
     """Find the place below a bound where the text differs least from the window.
 
-    None if too many words differ, or if chance alone would make such a place.
+    None if too many words differ, or if such a place would also exist by chance.
     """
     window = np.asarray(window, np.uint64)
-    known = int(np.count_nonzero(window))
-    if known < WORDS_PER_ERROR:
+    known_words = int(np.count_nonzero(window))
+    if known_words < WORDS_PER_ERROR:
         return None
     part = _best_known(window, TOLERANT_WINDOW)
     tried = np.zeros_like(window)
@@ -125,35 +125,35 @@ def nearest(window: Sequence[int] | Words, below: int = DEFAULT_BELOW) -> NearMa
     if len(places) or past:
         best = [min([*zip(mistakes.tolist(), places.tolist(), strict=True), *past])[1]]
     else:
-        best = _stretches(window, below)
+        best = _places_of_exact_parts(window, below)
     for effort in TOLERANT_EFFORTS:
         for lo, hi in _ranges(part, below) if not best else ():
             floor = np.where(window == ANY, 0, rarity(window, hi) - ERROR_PENALTY)
-            found = _search(window, part, floor, (lo, hi), effort, wrong)
-            best += found.candidates[:MOST_COMPARED].tolist()
+            result = _search(window, part, floor, (lo, hi), effort, wrong)
+            best += result.candidates[:MOST_COMPARED].tolist()
     if not best:
         return None
     place = min(best, key=lambda n: len(_differs(window, n)))
     differs = _differs(window, place)
-    if len(differs) > known // WORDS_PER_ERROR:
+    if len(differs) > known_words // WORDS_PER_ERROR:
         return None
     agreed = window.copy()
     agreed[differs] = ANY
-    if _expected(agreed, below) * comb(known, len(differs)) > MOST_BY_CHANCE:
+    if _expected(agreed, below) * comb(known_words, len(differs)) > MOST_BY_CHANCE:
         return None
-    there = _text(place, place + len(window))[differs]
-    return NearMatch(place, differs.tolist(), there.tolist())
+    actual = _text(place, place + len(window))[differs]
+    return NearMatch(place, differs.tolist(), actual.tolist())
 
 
 def _best_known(window: Words, longest: int) -> slice:
     """The slice of at most `longest` words with the most known words; the first if there are ties.
 
-    It begins and ends with a known word.
+    The slice begins and ends with a known word.
     """
-    known = np.flatnonzero(window != ANY)
-    ends = np.searchsorted(known, known + longest)
-    best = int(np.argmax(ends - np.arange(len(known))))
-    return slice(int(known[best]), int(known[ends[best] - 1]) + 1)
+    indices = np.flatnonzero(window != ANY)
+    ends = np.searchsorted(indices, indices + longest)
+    best = int(np.argmax(ends - np.arange(len(indices))))
+    return slice(int(indices[best]), int(indices[ends[best] - 1]) + 1)
 
 
 def _expected(window: Words, below: int) -> float:
@@ -166,20 +166,20 @@ def _expected(window: Words, below: int) -> float:
     )
 
 
-def _stretches(window: Words, below: int) -> list[int]:
-    """Places where some stretch of the window fits exactly and few of its other words differ."""
+def _places_of_exact_parts(window: Words, below: int) -> list[int]:
+    """Places where some part of the window fits exactly and few other words differ."""
     wrong = int(np.count_nonzero(window)) // WORDS_PER_ERROR
-    length = max(len(window) // 4, min(len(window), STRETCH))
+    length = max(len(window) // 4, min(len(window), EXACT_PART))
     floor = np.where(window == ANY, 0, IMPOSSIBLE)
     for offset in range(0, len(window) - length + 1, length // 2):
         part = slice(offset, offset + min(length, LONGEST_WINDOW))
         if not window[part].any():
             continue
         for searched in _ranges(part, below):
-            found = _search(window, part, floor, searched, EFFORTS[0])
-            places = (
-                found.candidates[:MOST_COMPARED].tolist() if found.expected < MOST_BY_CHANCE else []
-            )
+            result = _search(window, part, floor, searched, EFFORTS[0])
+            if result.expected >= MOST_BY_CHANCE:
+                continue
+            places = result.candidates[:MOST_COMPARED].tolist()
             if near := [n for n in places if len(_differs(window, n)) <= wrong]:
                 return near
     return []
@@ -187,18 +187,19 @@ def _stretches(window: Words, below: int) -> list[int]:
 
 def _search(
     window: Words, part: slice, floor: Integers, searched: Range, effort: Effort, wrong: int = 0
-) -> Search:
-    """The places of the whole window in a range where this part of it may stand."""
+) -> SearchResult:
+    """The places of the whole window in a range at which this part may fit."""
     first = part.start
     lo, hi = (place + first for place in searched)
-    found = beam.search(window[part], floor[part], lo, hi, effort, wrong=wrong)
-    return replace(found, candidates=found.candidates - first)
+    result = beam.find_candidates(window[part], floor[part], lo, hi, effort, wrong=wrong)
+    return replace(result, candidates=result.candidates - first)
 
 
 def _ranges(part: slice, below: int) -> list[Range]:
     """The places from EXHAUSTIVE_BELOW on where this part of the window ends below 2^63.
 
-    They are cut into ranges that one search can cover; the last range is as wide as possible.
+    One search can cover each of the ranges; the one with the largest integers is as wide as
+    possible.
     """
     below = min(below, MAX - part.stop + 1)
     ranges = []
@@ -209,7 +210,7 @@ def _ranges(part: slice, below: int) -> list[Range]:
 
 
 def _text(lo: int, hi: int) -> Words:
-    """The words of lo ≤ n < hi. Here hi may lie beyond 2^63."""
+    """The words of lo ≤ n < hi; hi may lie beyond 2^63."""
     if hi <= MAX:
         return words(lo, hi, threads=1)
     return np.array([packed(n) for n in range(lo, hi)], np.uint64)
@@ -223,52 +224,53 @@ def _differs(window: Words, n: int) -> Integers:
 def _past_the_sieve(window: Words, part: slice, below: int, wrong: int) -> list[tuple[int, int]]:
     """(words that differ, n) for the places before 2^63 that `_ranges` leaves out.
 
-    They are at most `part.stop` − 1, and almost all are ruled out by their first few words.
+    There are at most `part.stop` − 1 such places, and the first few words rule out almost all.
     """
     word = cache(packed)
-    known = np.flatnonzero(window)
-    found = []
+    indices = np.flatnonzero(window)
+    matches = []
     for n in range(max(2, MAX - part.stop + 1), below):
         mistakes = 0
-        for i in known:
+        for i in indices:
             mistakes += word(n + int(i)) != int(window[i])
             if mistakes > wrong:
                 break
         else:
-            found.append((mistakes, n))
-    return found
+            matches.append((mistakes, n))
+    return matches
 
 
 def _compare_all(window: Words, below: int, wrong: int) -> tuple[Integers, Integers]:
-    """The places below EXHAUSTIVE_BELOW where at most `wrong` words differ, and how many do."""
-    known = np.flatnonzero(window)
-    first, last = int(known[0]), int(known[-1])
-    places, wanted = known - first, window[known]
-    found = [
-        _compare(words_in_buffer(a + first, b + last), places, wanted, wrong) + np.array([[a], [0]])
+    """The places below EXHAUSTIVE_BELOW where at most `wrong` words differ, and how many differ."""
+    indices = np.flatnonzero(window)
+    first, last = int(indices[0]), int(indices[-1])
+    offsets, wanted = indices - first, window[indices]
+    matches = [
+        _compare(words_in_buffer(a + first, b + last), offsets, wanted, wrong)
+        + np.array([[a], [0]])
         for a, b in spans(2, min(below, EXHAUSTIVE_BELOW), segment_size(EXHAUSTIVE_BELOW))
     ]
-    places, mistakes = np.concatenate(found, axis=1)
+    places, mistakes = np.concatenate(matches, axis=1)
     return places, mistakes
 
 
 @kernel
-def _compare(words: Words, known: Integers, window: Words, wrong: int) -> Integers:
-    """The starts where at most `wrong` of the known words differ, and how many do, [2, starts].
+def _compare(words: Words, offsets: Integers, wanted: Words, wrong: int) -> Integers:
+    """The starts where at most `wrong` of the wanted words differ, and the number, [2, starts].
 
-    `known` holds the positions of the known words, from 0, and `window` these words.
+    `offsets` holds the positions of the wanted words; the first position is 0.
     """
-    starts = len(words) - known[-1]
-    found = np.empty((2, starts), np.int64)  # pages never written to take no memory
+    starts = len(words) - offsets[-1]
+    matches = np.empty((2, starts), np.int64)  # pages never written to take no memory
     count = 0
     for i in range(starts):
         mistakes = 0
-        for j in range(len(known)):
-            mistakes += words[i + known[j]] != window[j]
+        for j in range(len(offsets)):
+            mistakes += words[i + offsets[j]] != wanted[j]
             if mistakes > wrong:
                 break
         else:
-            found[0, count] = i
-            found[1, count] = mistakes
+            matches[0, count] = i
+            matches[1, count] = mistakes
             count += 1
-    return found[:, :count]
+    return matches[:, :count]

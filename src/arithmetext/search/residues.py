@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from ..compiled import kernel
 from ..counting.dictionary import first_occurrences
-from ..counting.histograms import Counts, Table, ranks_of
+from ..counting.histograms import Counts, HashTable, ranks_of
 from ..errors import InputError
 from ..integers import format_integer
 from ..text.kernels import CHILD_LENGTHS, CHILDREN
@@ -39,8 +39,8 @@ _BINS_PER_NAT = 16  # at least, on the grid of log c
 # same two powers of B. Anything from 2 to 256 gives the same nats to 1e-3.
 _PSEUDO_COUNTS = 64
 
-# Stretches of this many integers belong to the two halves in turn. They also fit the cache.
-_STRETCH = 1 << 13
+# Blocks of this many consecutive integers go to the two halves in turn. A block fits the cache.
+_BLOCK = 1 << 13
 
 _U = np.uint64
 
@@ -64,7 +64,7 @@ class Horizon:
     before: OracleScore | None
 
 
-def horizon(
+def find_horizon(
     at: int,
     *,
     accuracy: float | None = None,
@@ -73,8 +73,8 @@ def horizon(
 ) -> Horizon:
     """Find the least B, 1 or a prime, whose oracle reaches this accuracy or these nats a word.
 
-    A first search uses a sixteenth of the integers, and a second one starts from its result with
-    all of them. All bounds are scored on the same integers, so that random errors are shared.
+    A first search uses a sixteenth of the integers. A second search starts from its result and uses
+    all integers. All bounds are scored on the same integers, so that they share random errors.
     """
     if (accuracy is None) == (nats is None):
         raise InputError("give either an accuracy or nats a word: one of the two")
@@ -91,25 +91,26 @@ def horizon(
             return score.nats <= nats
         return accuracy is not None and score.accuracy >= accuracy
 
-    def search(start: int, count: int) -> tuple[int, Callable[[int], OracleScore]]:
+    def least_good(start: int, count: int) -> tuple[int, Callable[[int], OracleScore]]:
         score = cache(lambda i: curve(at, [bounds[i]], count=count)[0])
         return _least(lambda i: good(score(i)), start, len(bounds)), score
 
-    nearby, _ = search(0, max(2, count >> 4))
-    found, score = search(min(nearby, len(bounds) - 1), count)
-    if found == len(bounds):
-        best = score(found - 1)
+    nearby, _ = least_good(0, max(2, count >> 4))
+    index, score = least_good(min(nearby, len(bounds) - 1), count)
+    if index == len(bounds):
+        best = score(index - 1)
         raise InputError(
-            f"more than the primes up to {limit} tell at {format_integer(at)}: with them the"
+            f"the primes up to {limit} are not enough at {format_integer(at)}: with them the"
             f" accuracy is {best.accuracy:.4f}, at {best.nats:.4g} nats a word"
         )
-    return Horizon(score(found), score(found - 1) if found else None)
+    return Horizon(score(index), score(index - 1) if index else None)
 
 
 def _least(good: Callable[[int], bool], start: int, end: int) -> int:
     """The least i < end that is good, or end if there is none; all i after a good one are good.
 
-    Steps from `start` double, then bisection: few questions if the answer is close to `start`.
+    Steps from `start` double, then bisection: few calls of `good` if the result is close to
+    `start`.
     """
     if good(start):
         bad, least, step = start - 1, start, 1
@@ -142,7 +143,7 @@ def closest_bound(scales: Sequence[tuple[Mapping[int, float], float]]) -> int:
     Each scale has the oracles' accuracies by bound, and the model's accuracy.
     """
     bounds = list(scales[0][0])
-    return min(bounds, key=lambda bound: sum((known[bound] - a) ** 2 for known, a in scales))
+    return min(bounds, key=lambda bound: sum((oracle[bound] - a) ** 2 for oracle, a in scales))
 
 
 def _end(at: int, count: int) -> int:
@@ -189,11 +190,11 @@ def count_rests(lo: int, hi: int, bounds: Sequence[int]) -> list[tuple["RestCoun
         raise InputError(f"the bounds must be 1 or more and increase, not {list(bounds)}")
     if max(bounds) > LARGEST_BOUND:
         raise InputError(f"the bound {max(bounds)} is too large: at most {LARGEST_BOUND}")
-    halves = [(Table(hi - lo), Table(hi - lo)) for _ in bounds]
+    halves = [(HashTable(hi - lo), HashTable(hi - lo)) for _ in bounds]
     job = partial(_count_piece, bounds, dictionary(hi))
     for piece in over_ranges(job, lo, hi, size=segment_size(hi), title="residues"):
-        for tables, found in zip(halves, piece, strict=True):
-            for table, (keys, counts) in zip(tables, found, strict=True):
+        for tables, pairs in zip(halves, piece, strict=True):
+            for table, (keys, counts) in zip(tables, pairs, strict=True):
                 table.add(keys, counts)
     return [
         (RestCounts(bound, hi, *first.items()), RestCounts(bound, hi, *second.items()))
@@ -202,27 +203,26 @@ def count_rests(lo: int, hi: int, bounds: Sequence[int]) -> list[tuple["RestCoun
 
 
 def _count_piece(
-    bounds: Sequence[int], known: "Dictionary", lo: int, hi: int
+    bounds: Sequence[int], words_below: "Dictionary", lo: int, hi: int
 ) -> list[tuple[tuple[Words, Counts], tuple[Words, Counts]]]:
     """The keys of a piece and their counts, for each bound and each half."""
     words = words_in_buffer(lo, hi)
     parts, lengths = np.ones(hi - lo, np.uint64), np.zeros(hi - lo, np.uint8)
     primes = primes_up_to(bounds[-1])
-    entered = 0
+    done = 0  # primes multiplied into the smooth parts so far
     counted = []
     for bound in bounds:
-        here = int(np.searchsorted(primes, np.uint32(bound), side="right"))
-        _extend_smooth_parts(lo, primes[entered:here], CHILD_LENGTHS, parts, lengths)
-        entered = here
-        halves = Table(hi - lo), Table(hi - lo)
+        end = int(np.searchsorted(primes, np.uint32(bound), side="right"))
+        _extend_smooth_parts(lo, primes[done:end], CHILD_LENGTHS, parts, lengths)
+        done = end
+        halves = HashTable(hi - lo), HashTable(hi - lo)
         grid = Grid(bound)
-        for a, b in spans(lo, hi, _STRETCH):
-            at = slice(a - lo, b - lo)
+        for a, b in spans(lo, hi, _BLOCK):
+            block = slice(a - lo, b - lo)
             bins, rests = np.empty(b - a, np.uint64), np.empty(b - a, np.uint64)
-            _split(a, words[at], parts[at], lengths[at], grid.per_nat, bins, rests)
-            halves[a // _STRETCH % 2].add(
-                bins * known.stride + known.ranks[rests].astype(np.uint64)
-            )
+            _split(a, words[block], parts[block], lengths[block], grid.per_nat, bins, rests)
+            ranks = words_below.ranks[rests].astype(np.uint64)
+            halves[a // _BLOCK % 2].add(bins * words_below.stride + ranks)
         counted.append((halves[0].items(), halves[1].items()))
     return counted
 
@@ -230,12 +230,12 @@ def _count_piece(
 class RestCounts:
     """How often each rest occurs in each bin of the cofactor, for one bound.
 
-    A key is bin · stride + rank, where rank is that of the rest in the dictionary, or 0 for the
+    A key is bin · stride + rank, where rank is the rank of the rest in the dictionary, or 0 for the
     empty rest.
     """
 
     def __init__(self, bound: int, end: int, keys: Words, counts: Counts) -> None:
-        """All integers, those counted and those asked about, lie below `end`."""
+        """All integers, whether counted or predicted, lie below `end`."""
         self.bound, self.grid, self.dictionary = bound, Grid(bound), dictionary(end)
         self.keys, self.counts = keys, counts
         bins, ranks = self.bins_and_ranks
@@ -251,22 +251,23 @@ class RestCounts:
     def probabilities(self, bins: Words, ranks: Words) -> NDArray[np.float64]:
         """The probabilities of the rests of these ranks, each given its bin.
 
-        The counts of the bin are smoothed with those of all bins between the same two powers of the
-        bound, and with one pseudo-count spread over the whole dictionary. So every word has a
-        probability above 0, and they add up to 1.
+        The counts of the bin are smoothed with the counts of all bins between the same two powers
+        of the bound, and with one pseudo-count spread over the whole dictionary. So every word has
+        a probability above 0, and all probabilities add up to 1.
         """
         intervals = self.grid.intervals(bins)
         prior = self.dictionary.prior[ranks]
         seen, total = self._wide(intervals, ranks)
         around = np.where(total > 0, seen / np.maximum(total, 1), prior)
         seen, total = self._narrow(bins, ranks)
-        found = (seen + _PSEUDO_COUNTS * around + prior) / (total + _PSEUDO_COUNTS + 1)
+        smoothed = (seen + _PSEUDO_COUNTS * around + prior) / (total + _PSEUDO_COUNTS + 1)
         # Below the square of the bound c is 1 or a prime, and the rest is certain.
-        known: NDArray[np.float64] = np.where(intervals <= 2, ranks == intervals - _U(1), found)
-        return known
+        certain = intervals <= 2
+        mixed: NDArray[np.float64] = np.where(certain, ranks == intervals - _U(1), smoothed)
+        return mixed
 
     def commonest(self, bins: Words) -> Counts:
-        """The rank of the commonest rest of each bin, or of its interval if it has no counts."""
+        """The rank of the commonest rest of each bin; of its interval if the bin has no counts."""
         narrow, wide = self._narrow.commonest(bins), self._wide.commonest(self.grid.intervals(bins))
         return np.where(narrow >= 0, narrow, np.where(wide >= 0, wide, 1))
 
@@ -276,7 +277,7 @@ class _GroupCounts:
 
     def __init__(self, stride: np.uint64, groups: Words, ranks: Words, counts: Counts) -> None:
         self._stride = stride
-        self._both, self._totals, self._best = (Table(len(counts)) for _ in range(3))
+        self._both, self._totals, self._best = (HashTable(len(counts)) for _ in range(3))
         self._both.add(groups * stride + ranks, counts)
         self._totals.add(groups, counts)
         keys, sums = self._both.items()
@@ -290,7 +291,7 @@ class _GroupCounts:
         return self._both[groups * self._stride + ranks], self._totals[groups]
 
     def commonest(self, groups: Words) -> Counts:
-        """The most frequent rank of each group, or -1 if it has none."""
+        """The most frequent rank of each group, or -1 if the group has no counts."""
         return self._best[groups] - 1
 
 
@@ -320,9 +321,8 @@ class Dictionary:
 
     def __init__(self, end: int) -> None:
         self.least = np.array(first_occurrences(end - 1), np.uint64)
-        _, self.words = smooth_parts(
-            self.least, 64
-        )  # a least integer below 2^63 has no prime above 64
+        # A least integer below 2^63 has no prime above 64.
+        _, self.words = smooth_parts(self.least, 64)
         self.ranks = ranks_of(self.words)  # from 1; the empty word has 0
         self.stride = _U(len(self.words) + 1)
         # By rank, the probability of a word of which only its least integer is known: proportional
@@ -375,7 +375,7 @@ def _divide(
 def _extend_smooth_parts(lo: Any, primes: Any, lengths_of: Any, parts: Any, lengths: Any) -> None:
     """Multiply more primes into the smooth parts of lo, lo + 1, …, and add up their words' lengths.
 
-    At each multiple of p^e the child of p grows from that of exponent e − 1 to that of e.
+    At each multiple of p^e the child of p changes from the child of exponent e − 1 to that of e.
     """
     first, m = _U(lo), _U(len(parts))
     last = first + m - _U(1)

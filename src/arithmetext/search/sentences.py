@@ -12,14 +12,14 @@ from ..errors import InputError
 from ..text.ranges import over_ranges, spans
 from ..text.sieve import Words, check_range, piece_size, segment_size, words_in_buffer
 
-Sentence = tuple[int, ...]  # packed words; ANY stands for any one word
+Sentence = tuple[int, ...]  # packed words; ANY matches any one word
 ANY = 0
 
 _PRIME = trees.pack("10")
 
 
 def parse_sentence(text: str) -> Sentence:
-    """Read words separated by spaces; `*` stands for any one word.
+    """Read words separated by spaces; `*` matches any one word.
 
     >>> parse_sentence("111000 10")
     (56, 2)
@@ -68,7 +68,7 @@ def find(
 
 
 def _starts(lo: int, hi: int, *, sentence: Sentence) -> NDArray[np.int64]:
-    # Compare the largest packed word first: it is rare, so most places need one comparison.
+    # Compare the largest packed word first: this word is rare, so most places need one comparison.
     rarest = sentence.index(max(sentence))
     wanted = np.array(sentence, np.uint64)
     return np.concatenate(
@@ -83,7 +83,7 @@ def _starts(lo: int, hi: int, *, sentence: Sentence) -> NDArray[np.int64]:
 def _matches(words: Words, sentence: Words, rarest: int) -> NDArray[np.int64]:
     """The indices where the sentence begins; its word number `rarest` is compared first."""
     count = len(words) - len(sentence) + 1
-    found = np.empty(count, np.int64)  # pages never written to take no memory
+    starts = np.empty(count, np.int64)  # pages never written to take no memory
     size = 0
     wanted = sentence[rarest]
     candidates = words[rarest : rarest + count]
@@ -94,9 +94,9 @@ def _matches(words: Words, sentence: Words, rarest: int) -> NDArray[np.int64]:
             if sentence[j] != 0 and words[i + j] != sentence[j]:
                 break
         else:
-            found[size] = i
+            starts[size] = i
             size += 1
-    return found[:size]
+    return starts[:size]
 
 
 def find_runs(
@@ -128,7 +128,7 @@ def _run_starts(lo: int, hi: int, *, kind: str, length: int, end: int) -> NDArra
 @kernel
 def _runs(words: Words, length: int, square_free: bool) -> NDArray[np.int64]:
     """The indices where runs begin."""
-    found = np.empty(len(words), np.int64)  # pages never written to take no memory
+    starts = np.empty(len(words), np.int64)  # pages never written to take no memory
     size = 0
     run = 0
     for i in range(len(words)):
@@ -138,32 +138,35 @@ def _runs(words: Words, length: int, square_free: bool) -> NDArray[np.int64]:
         else:
             run = run + 1 if i > 0 and words[i] == words[i - 1] else 1
         if run >= length:
-            found[size] = i - length + 1
+            starts[size] = i - length + 1
             size += 1
-    return found[:size]
+    return starts[:size]
 
 
 def law(sentence: Sentence) -> str | None:
     """Where the sentence can occur and why, in words, if elementary arithmetic decides it."""
-    known = _law(sentence)
-    if known is None:
+    restriction = _law(sentence)
+    if restriction is None:
         return None
-    reason, starts = known
+    reason, starts = restriction
     possible = " or ".join(map(str, starts))
     return f"{reason}: it can begin at {possible} only" if starts else f"{reason}: it never occurs"
 
 
 def forbidden(sentence: Sentence) -> tuple[int, int, str] | None:
-    """The shortest stretch of the sentence that cannot stand there: (first word, end, reason)."""
-    if _law(sentence) is None:  # a law against a stretch is one against the whole
+    """The shortest part of the sentence that cannot occur there: (first word, end, reason)."""
+    if _law(sentence) is None:  # a law against a part is also a law against the whole
         return None
     for length in range(1, 10):  # the laws are about 4 or 9 consecutive words
         for first in range(len(sentence) - length + 1):
-            stretch = sentence[first : first + length]
-            known = _law(stretch) if any(stretch) else None
-            # The stretch may begin at `start`, unless the sentence would then begin before 2.
-            if known is not None and all(start - first < 2 for start in known[1]):
-                return first, first + length, f"{known[0]}: it cannot stand here"
+            part = sentence[first : first + length]
+            restriction = _law(part) if any(part) else None
+            if restriction is None:
+                continue
+            reason, starts = restriction
+            # The part may begin at `start`, unless the sentence would then begin before 2.
+            if all(start - first < 2 for start in starts):
+                return first, first + length, f"{reason}: it cannot occur here"
     return None
 
 
@@ -171,9 +174,9 @@ def _law(sentence: Sentence) -> tuple[str, list[int]] | None:
     """A reason why the sentence can begin only at certain places, and these places.
 
     Two arguments are tried. First, the word of a multiple of 2 begins with the child of 2, which is
-    a leaf exactly if 4 does not divide the integer; likewise the child of 3, first or second in the
-    word, and 9. If no residue of the first integer fits all words, the sentence never occurs.
-    Second, if every residue that fits makes an even number prime, this number is 2.
+    a leaf exactly if 4 does not divide the integer. The same holds for the child of 3, first or
+    second in the word, and 9. If no residue of the first integer fits all words, the sentence never
+    occurs. Second, if every residue that fits makes an even number prime, this number is 2.
     """
     for p in (2, 3):
         if not any(_fits(sentence, r, p) for r in range(p * p)):
@@ -194,11 +197,11 @@ def _law(sentence: Sentence) -> tuple[str, list[int]] | None:
 def _fits(sentence: Sentence, residue: int, p: int) -> bool:
     """Whether all words fit if the first integer is `residue` mod p²."""
     for j, word in enumerate(sentence):
-        here = (residue + j) % (p * p)
-        if word == ANY or here % p:
+        n = (residue + j) % (p * p)
+        if word == ANY or n % p:
             continue
         # The child of 2 is the first one. The child of 3 is the first or the second.
-        if (here != 0) not in _leaves(word)[: p - 1]:
+        if (n != 0) not in _leaves(word)[: p - 1]:
             return False
     return True
 

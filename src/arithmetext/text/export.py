@@ -1,4 +1,4 @@
-"""Write the text to files: one word a line (.txt), or packed words as numpy arrays (.npy, .npz)."""
+"""Write the text to files: words as lines (.txt), or packed words as numpy arrays (.npy, .npz)."""
 
 import zipfile
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ SUFFIXES = (".txt", ".npy", ".npz")
 
 
 def lines(words: Words) -> bytes:
-    """The words as ASCII digits, one a line; a packed word 0 is an empty line."""
+    """The words as ASCII digits, one per line; a packed word 0 is an empty line."""
     if len(words) <= FEW_WORDS and not kernels_loaded():
         return "".join(f"{unpack(word)}\n" for word in words.tolist()).encode()
     text = np.empty(_length(words), np.uint8)

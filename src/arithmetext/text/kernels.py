@@ -2,7 +2,8 @@
 
 The idea: the word of n needs only the exponents of its primes in increasing order, not the primes
 themselves. Each integer of a segment has one 16-bit accumulator: how many of its primes from 13 on
-were found so far (4 bits), and the sum of the logarithms of all primes found so far (12 bits).
+the sieve has found so far (4 bits), and the sum of the logarithms of all primes found so far (12
+bits).
 
 - Exponents of 2, 3, 5, 7 and 11 come from two periodic tables.
 - Each prime from 13 to √n is one addition to the accumulator of every multiple. It adds the child
@@ -10,9 +11,10 @@ were found so far (4 bits), and the sum of the logarithms of all primes found so
   position of the next child.
 - If p² divides n, the child is not `10`. The sieve notes these 2 % of the integers as patches, with
   the position of the child, and replaces the child at the end.
-- At most one prime is larger than √n. It is there if the logarithms found do not add up to log n.
+- At most one prime is larger than √n. It exists if the logarithms in the accumulator do not add up
+  to log n.
 
-Cost at 10^10: 1.5 additions an integer, 1.55 ns on one core. Memory: 2 bytes an integer for the
+Cost at 10^10: 1.5 additions per integer, 1.55 ns on one core. Memory: 2 bytes per integer for the
 accumulators, 8 for the word.
 """
 
@@ -24,8 +26,8 @@ import numpy as np
 from .. import trees
 from ..compiled import inlined, kernel
 
-# The first integer that the kernels take. Below it, a sum of rounded logarithms cannot tell whether
-# a prime is missing.
+# The first integer that the kernels can sieve. Below it, a sum of rounded logarithms cannot tell
+# whether a prime is missing.
 SIEVE_FROM = 4096
 
 
@@ -37,10 +39,10 @@ def longest_segment_end(lo: int) -> int:
     return lo * lo // 4
 
 
-# The word of an integer begins with its head, the children of 2, 3, 5, 7 and 11. Two tables hold
-# heads, by n mod 2^6 3^2 5^2 and by n mod 7^2 11^2. They are right up to exponent 6 of 2 and up to
-# exponent 3 of the others (exponents 2 and 3 give the same child). The other heads, 2 % of all, are
-# repaired afterwards.
+# The word of an integer begins with its head, the children of 2, 3, 5, 7 and 11. One table holds
+# the children of 2, 3 and 5 by n mod 2^6·3^2·5^2, the other the children of 7 and 11 by n mod
+# 7^2·11^2. Both are right up to exponent 6 of 2 and up to exponent 3 of the other primes (exponents
+# 2 and 3 give the same child). The sieve repairs the other heads, 2 % of all, at the end.
 _PERIODS = (14400, 5929)
 _HEAD_PRIMES = 5
 
@@ -51,29 +53,29 @@ _TENS = 0x2AAAAAAAAAAAAAAA  # 1010…10
 _BATCH = 512  # primes whose first multiples are computed together, by vector instructions
 
 
-# By exponent e: `1 w(e) 0`, the child of a prime with this exponent, and its length in digits.
+# By exponent e: the child of a prime with this exponent, `1 w(e) 0`, and its length in digits.
 CHILDREN = np.array([0, *(trees.pack(f"1{trees.word(e)}0") for e in range(1, 64))], np.uint64)
 CHILD_LENGTHS = np.array([int(child).bit_length() for child in CHILDREN], np.uint64)
 
 
-class Tables(NamedTuple):
-    """What `sieve_segment` looks up. Lengths are in binary digits, logarithms in 64ths of a bit."""
+class SieveTables(NamedTuple):
+    """The tables of `sieve_segment`. Lengths are in binary digits, logarithms in 64ths of a bit."""
 
-    heads: Any  # uint32 [14400]: the children of 2, 3 and 5 in the word of n, by n mod 14400
-    head_lengths: Any  # int64 [14400]: the length of each of these heads
-    head_logs: Any  # uint16 [14400]: the logarithm of the part of n that the head stands for
-    more_heads: Any  # uint32 [5929]: the children of 7 and 11 (low 16 bits) and their length (high)
-    more_logs: Any  # uint16 [5929]: the logarithm of the part of n that these children stand for
+    heads_2_3_5: Any  # uint32 [14400]: the children of 2, 3 and 5 in the word of n, by n mod 14400
+    lengths_2_3_5: Any  # int64 [14400]: the length of these children
+    logs_2_3_5: Any  # uint16 [14400]: the logarithm of the part of n that is 2^a 3^b 5^c
+    heads_7_11: Any  # uint32 [5929]: the children of 7 and 11 (low 16 bits), their length (high)
+    logs_7_11: Any  # uint16 [5929]: the logarithm of the part of n that is 7^a 11^b
     children: Any  # int64 [64]: the child of a prime, by its exponent
     child_lengths: Any  # int64 [64]: the length of each child
 
 
 @cache
-def tables() -> Tables:
-    """The tables of the sieve, 238 kB, made once."""
+def tables() -> SieveTables:
+    """The tables of the sieve, 238 kB, computed once."""
     children, lengths = CHILDREN.astype(np.int64), CHILD_LENGTHS.astype(np.int64)
 
-    def head(powers: Any, period: int) -> Any:
+    def children_of(powers: Any, period: int) -> Any:
         n = np.arange(period)
         words, logs = np.zeros(period, np.int64), np.zeros(period)
         for p, most in powers:
@@ -83,14 +85,14 @@ def tables() -> Tables:
         digits = np.array([int(word).bit_length() for word in words])
         return words, digits, np.round(_LOG_UNIT * logs).astype(np.uint16)
 
-    heads, head_lengths, head_logs = head(((2, 6), (3, 2), (5, 2)), _PERIODS[0])
-    more_heads, more_lengths, more_logs = head(((7, 2), (11, 2)), _PERIODS[1])
-    return Tables(
-        heads.astype(np.uint32),
-        head_lengths,
-        head_logs,
-        (more_heads | more_lengths << 16).astype(np.uint32),
-        more_logs,
+    heads_2_3_5, lengths_2_3_5, logs_2_3_5 = children_of(((2, 6), (3, 2), (5, 2)), _PERIODS[0])
+    heads_7_11, lengths_7_11, logs_7_11 = children_of(((7, 2), (11, 2)), _PERIODS[1])
+    return SieveTables(
+        heads_2_3_5.astype(np.uint32),
+        lengths_2_3_5,
+        logs_2_3_5,
+        (heads_7_11 | lengths_7_11 << 16).astype(np.uint32),
+        logs_7_11,
         children,
         lengths,
     )
@@ -137,8 +139,8 @@ def primes_to(limit: Any) -> Any:
 def _first_multiples(lo: Any, primes: Any, power: Any, offsets: Any) -> Any:
     """Offsets from lo of the first multiple of each prime, or of its square if power is 2.
 
-    Remainders by floating-point reciprocals, in vector instructions. For lo < 2^63 the first
-    quotient is at most a few thousand too small, and the second at most one.
+    Computes remainders with floating-point reciprocals, in vector instructions. For lo < 2^63 the
+    first quotient is at most a few thousand too small, and the second at most one.
     """
     for t in range(len(primes)):
         q = np.int64(primes[t])
@@ -181,14 +183,14 @@ def _sieve(lo: Any, primes: Any, acc: Any, patches: Any) -> Any:
     noted = 0
     first = np.empty(_BATCH, np.int64)
     first_square = np.empty(_BATCH, np.int64)
-    # Primes increase, so their rounded logarithm is counted up, not computed.
+    # Primes increase, so their rounded logarithm is incremented, not computed.
     log, next_log = np.uint16(0), 2.0 ** (0.5 / _LOG_UNIT)
     step = 2.0 ** (1 / _LOG_UNIT)
     for begin in range(0, len(primes), _BATCH):
         batch = primes[begin : begin + _BATCH]
         _first_multiples(lo, batch, 1, first)
-        # A prime ≥ m has at most one multiple here. Testing that one for p² is cheaper than
-        # computing where the first multiple of p² would be.
+        # A prime ≥ m has at most one multiple in the segment. Testing whether p² divides it is
+        # cheaper than computing the first multiple of p².
         once = batch[0] >= max(m, 4096)
         if not once:
             _first_multiples(lo, batch, 2, first_square)
@@ -230,20 +232,22 @@ def _tail_length(a: Any, complete: Any) -> Any:
 
 
 @kernel
-def _start_accumulators(head_logs: Any, more_logs: Any, acc: Any) -> Any:
+def _start_accumulators(logs_2_3_5: Any, logs_7_11: Any, acc: Any) -> Any:
     for i in range(len(acc)):
-        acc[i] = head_logs[i] + more_logs[i]
+        acc[i] = logs_2_3_5[i] + logs_7_11[i]
 
 
 @kernel
-def _compose(heads: Any, more_heads: Any, acc: Any, complete: Any, out: Any) -> Any:
-    """Write the words, as if no prime above 11 had an exponent above 1; vector instructions."""
+def _compose(heads_2_3_5: Any, heads_7_11: Any, acc: Any, complete: Any, out: Any) -> Any:
+    """Write the words as if all primes above 11 had exponent 1; compiles to vector instructions."""
     for i in range(len(out)):
         a = acc[i]
         k = np.uint64(2 * (a >> _COUNT_BIT) + 2 * ((a & _LOG_MASK) < complete))
         tens = np.uint64(_TENS) & ((np.uint64(1) << k) - np.uint64(1))
-        more = np.uint64(more_heads[i])
-        head = (np.uint64(heads[i]) << (more >> np.uint64(16))) | (more & np.uint64(0xFFFF))
+        second = np.uint64(heads_7_11[i])
+        head = (np.uint64(heads_2_3_5[i]) << (second >> np.uint64(16))) | (
+            second & np.uint64(0xFFFF)
+        )
         out[i] = (head << k) | tens
 
 
@@ -268,9 +272,9 @@ def _repair_heads(
         n = lo + i
         right = _tail_length(acc[i], complete)
         if p <= 5:
-            right += np.int64(tables.more_heads[n % _PERIODS[1]] >> 16)
+            right += np.int64(tables.heads_7_11[n % _PERIODS[1]] >> 16)
         if p == 2:
-            right += np.int64(tables.head_lengths[n % _PERIODS[0]]) - old
+            right += np.int64(tables.lengths_2_3_5[n % _PERIODS[0]]) - old
         elif p == 3:
             right += 4 if n % 25 == 0 else 2 if n % 5 == 0 else 0
         elif p == 7:
@@ -296,13 +300,13 @@ def sieve_segment(lo: Any, primes: Any, tables: Any, acc: Any, patches: Any, out
     m = len(out)
     last = lo + (m - 1)  # in this order: lo + m may be 2^63
 
-    # The logarithms of the heads, from the tables; then those of higher powers.
+    # The logarithms of the heads, from the tables; then the logarithms of higher powers.
     i = 0
     while i < m:
         j, k = (lo + i) % _PERIODS[0], (lo + i) % _PERIODS[1]
         step = min(_PERIODS[0] - j, _PERIODS[1] - k, m - i)
         _start_accumulators(
-            tables.head_logs[j : j + step], tables.more_logs[k : k + step], acc[i : i + step]
+            tables.logs_2_3_5[j : j + step], tables.logs_7_11[k : k + step], acc[i : i + step]
         )
         i += step
     for p, q in ((2, 128), (3, 27), (5, 125), (7, 343), (11, 1331)):
@@ -325,22 +329,24 @@ def sieve_segment(lo: Any, primes: Any, tables: Any, acc: Any, patches: Any, out
         j, k = (lo + i) % _PERIODS[0], (lo + i) % _PERIODS[1]
         step = min(_PERIODS[0] - j, _PERIODS[1] - k, m - i)
         _compose(
-            tables.heads[j : j + step],
-            tables.more_heads[k : k + step],
+            tables.heads_2_3_5[j : j + step],
+            tables.heads_7_11[k : k + step],
             acc[i : i + step],
             complete,
             out[i : i + step],
         )
         i += step
 
-    # Exponents beyond the tables, from left to right: what stands to the right of a child is still
-    # as the tables have it. Arguments: p, the power, and the length of its child in the tables.
+    # Exponents beyond the tables, from left to right: the children to the right of the repaired one
+    # still have the lengths in the tables. Arguments: p, the power, and the length of the child of
+    # p in the tables.
     _repair_heads(2, 7, 6, lo, tables, acc, complete, out)
     _repair_heads(3, 4, 4, lo, tables, acc, complete, out)
     _repair_heads(5, 4, 4, lo, tables, acc, complete, out)
     _repair_heads(7, 4, 4, lo, tables, acc, complete, out)
     _repair_heads(11, 4, 4, lo, tables, acc, complete, out)
-    # Squares of primes from 13 on. Patches are in the order of the primes: from left to right too.
+    # Squares of primes from 13 on. Patches come in the order of the primes, so again from left to
+    # right.
     for t in range(min(noted, len(patches))):
         i, rank, e = patches[t] >> 16, (patches[t] >> 8) & 255, patches[t] & 255
         right = _tail_length(acc[i], complete) - 2 * (rank + 1)

@@ -21,7 +21,7 @@ MAX = 2**63  # the end of the text: all integers are below, and their packed wor
 T = TypeVar("T")
 
 # Workers are two functions. The first starts a job on a piece and returns a function that waits for
-# its result. The second returns how many pieces may be in flight now.
+# the result. The second returns how many pieces may be in flight now.
 _Start = Callable[[Callable[[int, int], Any], int, int], Callable[[], Any]]
 _Workers = tuple[_Start, Callable[[], int]]
 
@@ -100,9 +100,9 @@ def _cluster(address: str) -> Iterator[_Workers]:
         logging.getLogger(chatty).setLevel(logging.CRITICAL)
 
     try:
-        # In another thread: in a notebook this one already runs an event loop.
-        with ThreadPoolExecutor(1) as aside:
-            aside.submit(asyncio.run, _check_scheduler(dask.rpc(address))).result()
+        # In another thread, because in a notebook this thread already runs an event loop.
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(asyncio.run, _check_scheduler(dask.rpc(address))).result()
     except Exception:  # another kind of server may send anything, so not only OSError
         raise InputError(f"cannot reach a Dask cluster at {address}") from None
 
@@ -112,8 +112,8 @@ def _cluster(address: str) -> Iterator[_Workers]:
         except TimeoutError:
             raise InputError(f"the Dask cluster at {address} has no workers") from None
         try:
-            # Dask itself computes again what is lost with a dead worker. Workers come and go, so
-            # they are counted each time.
+            # If a worker dies, Dask computes its pieces again. Workers come and go, so they are
+            # counted each time.
             yield (
                 lambda job, a, b: client.submit(job, a, b, pure=False).result,
                 lambda: max(1, 2 * sum(client.nthreads().values())),
@@ -126,7 +126,7 @@ def _cluster(address: str) -> Iterator[_Workers]:
 
 
 async def _check_scheduler(server: Any) -> None:
-    """Raise unless a scheduler answers in time: on a silent port dask.Client waits for ever."""
+    """Raise unless a scheduler answers in time: on a silent port dask.Client waits forever."""
     import asyncio
 
     async with asyncio.timeout(_TIMEOUT), server:

@@ -1,4 +1,4 @@
-"""Make the words of consecutive integers below 2^63."""
+"""Compute the words of consecutive integers below 2^63."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +23,7 @@ Words = NDArray[np.uint64]
 
 
 def words(lo: int, hi: int, *, threads: int | None = None) -> Words:
-    """The packed words of lo ≤ n < hi, made on all cores or on the given number of threads.
+    """The packed words of lo ≤ n < hi, computed on all cores or on the given number of threads.
 
     >>> [bin(w)[2:] for w in words(2, 7)]
     ['10', '10', '1100', '10', '1010']
@@ -58,9 +58,9 @@ def segments(
 def segment_size(hi: int) -> int:
     """How many integers to sieve at once.
 
-    The accumulators of 2^18 integers fit the second-level cache. Far up, preparing the primes for
-    each segment costs more than the cache saves. There √hi / 16 is close to the fastest size, and
-    2^21 bounds the memory.
+    The accumulators of 2^18 integers fit the second-level cache. For large hi, preparing the primes
+    for each segment costs more than the cache saves. Then √hi / 16 is close to the fastest size,
+    and 2^21 bounds the memory.
     """
     return min(max(1 << 18, 1 << (isqrt(hi) >> 4).bit_length()), 1 << 21)
 
@@ -86,7 +86,7 @@ def check_range(lo: int, hi: int) -> tuple[int, int]:
 
 
 def words_in_buffer(lo: int, hi: int) -> Words:
-    """The words of lo ≤ n < hi, made on this thread in a buffer that its next call overwrites.
+    """The words of lo ≤ n < hi, in a buffer that the next call on this thread overwrites.
 
     For jobs that read the words and do not keep them: allocating memory for each piece would cost
     nearly as much as the sieve.
@@ -128,7 +128,7 @@ def _fill_segment(lo: int, hi: int, out: Words) -> None:
     room = _patch_room(len(acc))
     patches = _buffers.get("patches", room, np.int64)
     if sieve_segment(lo, primes, tables(), acc, patches, out) > room:
-        # Six for each integer are enough: the squares of seven primes from 13 on exceed 2^63.
+        # Six patches per integer are enough: the squares of seven primes from 13 on exceed 2^63.
         patches = np.empty(6 * len(acc), np.int64)
         sieve_segment(lo, primes, tables(), acc, patches, out)
 
@@ -160,12 +160,12 @@ def base_primes(limit: int) -> NDArray[np.uint32]:
     """The primes up to `limit` or somewhat further, cached.
 
     `limit` is at most √(2^63), so all primes are below 2^32 and take 4 bytes each: 38 kB for the
-    text at 1e10, 8 MB at 1e15, 620 MB close to 2^63, where making them takes seconds.
+    text at 1e10, 8 MB at 1e15, 620 MB close to 2^63, where computing them takes seconds.
     """
     global _primes
     with _primes_lock:
         if not len(_primes) or _primes[-1] < limit:
-            # Some more than asked, so that increasing limits do not sieve again each time.
+            # Sieve a little beyond the limit, so that slowly increasing limits rarely sieve again.
             _primes = primes_to(max(1 << 16, limit + limit // 16))
         return _primes
 

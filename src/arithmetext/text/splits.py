@@ -34,7 +34,7 @@ def splits(n: int) -> Splits:
     """
     if n < 100:
         raise InputError(f"a text of 2..{n} is too short to be split: n must be at least 100")
-    # The borders of the quarters of the chunks; neighbours share theirs for any n.
+    # The borders of the quarters of the chunks; neighbouring quarters share a border for any n.
     borders = [max(2, 1 + n * quarter // (4 * CHUNKS)) for quarter in range(4 * CHUNKS + 1)]
     train = tuple((borders[4 * k], borders[4 * k + 3]) for k in range(CHUNKS))
     *validation, test = ((borders[4 * k + 3], borders[4 * k + 4]) for k in range(CHUNKS))

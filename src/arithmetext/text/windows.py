@@ -1,9 +1,10 @@
 """Random windows of the text.
 
 There is no corpus: a window is drawn and sieved when it is needed. Training, evaluation and n-grams
-all draw their windows here. Window k of batch i is a pure function of (seed, purpose, i, k),
-whatever was drawn before it. So several processes can share a batch, and a run resumes from one
-integer.
+all draw their windows with this module. A window drawn with `generator` is a pure function of
+(seed, purpose, i, k): window k of batch i does not depend on the windows drawn before it. So
+several processes can share a batch, and a run can resume from its step number alone. The windows of
+`random_windows`, for n-grams, are a function of (seed, number) and of the ranges.
 """
 
 from bisect import bisect_right
@@ -15,7 +16,7 @@ import numpy as np
 from ..errors import InputError
 from .splits import Range
 
-# What random numbers are used for. No two purposes share any, whatever the seed.
+# The purposes of random numbers. No two purposes share random numbers, whatever the seed.
 TRAIN, VALIDATION, GENERATION, TEST, MASKING = range(5)
 
 
@@ -41,8 +42,9 @@ class Windows:
 
     def start(self, index: int) -> int:
         """The first integer of window number `index`, 0 ≤ index < count."""
-        which = bisect_right(self._ends, index)
-        return self.ranges[which][1] - self.length + 1 - (self._ends[which] - index)
+        containing = bisect_right(self._ends, index)  # the index of the range
+        _, hi = self.ranges[containing]
+        return hi - self.length + 1 - (self._ends[containing] - index)
 
     def random_start(self, random: np.random.Generator) -> int:
         """The first integer of a random window; all windows are equally likely."""
@@ -50,10 +52,13 @@ class Windows:
 
 
 def random_windows(ranges: Sequence[Range], number: int, length: int, seed: int) -> list[Range]:
-    """`number` random windows of `length` integers, all drawn from one random generator."""
+    """`number` random windows of `length` integers, all drawn from one random generator.
+
+    A different `number` gives different windows, even with the same seed.
+    """
     windows = Windows(ranges, length)
     random = np.random.default_rng(seed)
     sizes = np.array(windows.sizes)
-    which = random.choice(len(sizes), number, p=sizes / sizes.sum())
-    begins = np.array([lo for lo, _ in windows.ranges])[which] + random.integers(sizes[which])
+    chosen = random.choice(len(sizes), number, p=sizes / sizes.sum())  # indices of ranges
+    begins = np.array([lo for lo, _ in windows.ranges])[chosen] + random.integers(sizes[chosen])
     return [(begin, begin + length) for begin in begins.tolist()]

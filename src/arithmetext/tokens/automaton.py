@@ -49,42 +49,42 @@ def automaton(
                 [(end, place) for end, place in ends if end in tokens_of],
             )
 
-    # Before an opening, tokens that are stable with the same tokens of it are interchangeable. The
-    # first one found represents them all.
-    stand_ins: dict[tuple[str, int], int] = {}
+    # Before an opening, tokens are interchangeable if they are stable with the same tokens that
+    # begin with the opening. The first such token represents them all.
+    representatives: dict[tuple[str, int], int] = {}
     patterns: dict[tuple[str, bytes], int] = {}
 
-    def stand_in(opening: str, token: int) -> int:
-        if (opening, token) not in stand_ins:
+    def representative(opening: str, token: int) -> int:
+        if (opening, token) not in representatives:
             pattern = stable[token, tokens_of[opening]].tobytes()
-            stand_ins[opening, token] = patterns.setdefault((opening, pattern), token)
-        return stand_ins[opening, token]
+            representatives[opening, token] = patterns.setdefault((opening, pattern), token)
+        return representatives[opening, token]
 
-    found: list[tuple[str, tuple[int, ...]]] = [("", (stand_in("", len(vocabulary)),))]
-    numbers = {found[0]: 0}
+    states: list[tuple[str, tuple[int, ...]]] = [("", (representative("", len(vocabulary)),))]
+    numbers = {states[0]: 0}
     moves = []
-    for opening, before in found:
+    for opening, before in states:
         for letter in ALPHABET:
             candidates, openings = plans[opening, letter]
             token = next(token for token, place in candidates if stable[before[place], token])
-            state = (
-                openings[-1][0] if openings else "",
-                (stand_in("", token), *(stand_in(end, before[place]) for end, place in openings)),
-            )
+            longest = openings[-1][0] if openings else ""
+            others = (representative(end, before[place]) for end, place in openings)
+            state = longest, (representative("", token), *others)
             if state not in numbers:
-                numbers[state] = len(found)
-                found.append(state)
+                numbers[state] = len(states)
+                states.append(state)
             moves.append((numbers[state], token))
     step, last = np.array(moves).reshape(-1, len(ALPHABET), 2).transpose(2, 0, 1)
-    return _minimized(step, last)
+    return _minimised(step, last)
 
 
-def _minimized(
+def _minimised(
     step: NDArray[np.int64], last: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Minimize the automaton; number the start first, then the states after a space.
+    """Minimise the automaton; number the start first, then the states after a space.
 
-    Moore's algorithm: states are told apart by the tokens of the next letter, of the next two, …
+    Moore's algorithm: two states differ if the tokens of the next letter, the next two letters, …
+    differ.
     """
     kind = numbered(*last.T)
     while True:
@@ -109,7 +109,7 @@ def numbered(first: NDArray[np.int64], *others: NDArray[np.int64]) -> NDArray[np
 
 
 def stable_pairs(vocabulary: list[str], merges: list[tuple[int, int]]) -> NDArray[np.bool_]:
-    """Which pairs of tokens are stable, [D + 1, D]; the last row: with no token before."""
+    """Which pairs of tokens are stable, [D + 1, D]; the last row is for no token before."""
     ids = {token: number for number, token in enumerate(vocabulary)}
     rank = np.full((len(ids), len(ids)), _NEVER, np.int32)
     merged = np.zeros((len(ids), len(ids)), np.uint16)

@@ -1,4 +1,4 @@
-"""What tokens hold: words and parts of words, and the merges behind a vocabulary."""
+"""Classify tokens by what they hold (words, parts of words), and count merged tokens."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -44,10 +44,10 @@ def contents(tokens: Sequence[str], first: int) -> Contents:
 
 
 def count_merged(vocabulary: Sequence[str]) -> int:
-    """How many different tokens of a vocabulary are two earlier ones joined."""
-    known, count = set(ALPHABET), 0
+    """How many different tokens of a vocabulary are two earlier tokens joined."""
+    earlier, count = set(ALPHABET), 0
     for token in vocabulary[len(ALPHABET) :]:
-        joined = any(token[:k] in known and token[k:] in known for k in range(1, len(token)))
-        count += joined and token not in known
-        known.add(token)
+        joined = any(token[:k] in earlier and token[k:] in earlier for k in range(1, len(token)))
+        count += joined and token not in earlier
+        earlier.add(token)
     return count

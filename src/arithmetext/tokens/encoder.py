@@ -3,8 +3,8 @@
 The encoding of a text ends with a token that is a suffix of the text, and the tokens before it are
 the encoding of the rest. Exactly one suffix token is right: the one that is *stable* after the last
 token of the rest, that is, their joint text encodes to these two. So a pass forward finds the last
-token of every prefix, and a walk back reads off the encoding: the last token, then the last token
-of the text before it, and so on.
+token of every prefix, and a walk back gives the encoding: the last token, then the last token of
+the text before it, and so on.
 
 The pass forward is a finite automaton over the three letters, and each transition gives the last
 token (`automaton.py`). Since the text consists of words, two tables take a whole word per step:
@@ -13,10 +13,11 @@ token (`automaton.py`). Since the text consists of words, two tables take a whol
 - back: the *offset* at the end of a word (how many letters before it the next token of the walk
   ends) gives the tokens that end inside the word and the offset at the end of the word before.
 
-Rare words are not in the tables and go letter by letter. Where the text is cut into pieces, tokens
-next to a cut depend on both sides, and it is not known how far. So a piece is encoded from a
-guessed state, and encoded again if the guess was wrong. The walk back starts some words after the
-piece, from every possible offset, and is valid only if all offsets have become one.
+Rare words are not in the tables and are encoded letter by letter. Where the text is cut into
+pieces, tokens near the cut depend on words on both sides, at an unknown distance. So a piece is
+encoded from a guessed state, and encoded again if the guess was wrong. The walk back starts some
+words after the piece, from every possible offset, and is valid only if all walks reach the same
+offset.
 """
 
 import hashlib
@@ -49,19 +50,20 @@ _LONGEST_TOKEN = 255  # letters
 _PIECE = 1 << 16  # words encoded at once: their path fits into the CPU cache
 _AROUND = 64  # words read before a piece to guess its state, and after it to settle its end
 
-_VERSION = 1  # of the tables in the cache
+_VERSION = 1  # version of the tables in the cache
 
 
-class Tables(NamedTuple):
+class EncoderTables(NamedTuple):
     """The tables of the kernels. States that follow a space have the lowest numbers."""
 
     moves: NDArray[np.uint64]  # [3 state + letter]: 3 next state << 16 | last token
-    lengths: NDArray[np.uint64]  # [token]: its letters
+    lengths: NDArray[np.uint64]  # [token]: its number of letters
     numbers: NDArray[np.uint16]  # [packed word]: its number, or 0 if it is rare
     states: NDArray[np.uint16]  # [state << 9 | number]: next state
     rows: NDArray[np.uint32]  # [state << 9 | number]: where the row in `back` begins
-    # [row + offset]: from bit 16 on, up to three tokens, the last one first; in bits 0 and 1, how
-    # many they are; in bit 2, whether more tokens end in this word; from bit 3 on, the next offset.
+    # [row + offset]: from bit 16 on, up to three tokens, the last one first; in bits 0 and 1, the
+    # number of these tokens; in bit 2, whether more tokens end in this word; from bit 3 on, the
+    # next offset.
     back: NDArray[np.uint64]
 
 
@@ -69,7 +71,7 @@ class Encoder:
     """Words to ids, the same ids that Hugging Face `tokenizers` gives for their text.
 
     In the text, each word is written in binary and followed by one space. `merges` are pairs of ids
-    in the order of their rank. Making the tables takes seconds, so they are cached on disk.
+    in the order of their rank. Computing the tables takes seconds, so they are cached on disk.
     """
 
     def __init__(self, vocabulary: list[str], merges: list[tuple[int, int]]) -> None:
@@ -118,8 +120,8 @@ class Encoder:
             ahead = _AROUND
             while True:
                 whole = end + ahead >= len(words)
-                stretch = words[begin : end + ahead]
-                after, ids = _encode(stretch, end - begin, state, whole and ended, self._tables)
+                piece = words[begin : end + ahead]
+                after, ids = _encode(piece, end - begin, state, whole and ended, self._tables)
                 if after >= 0 or whole:
                     return after, ids
                 ahead *= 2
@@ -136,7 +138,7 @@ class Encoder:
         for end, guess, after, ids in over_ranges(job, 0, size, size=_PIECE, threads=threads):
             if guess != state:
                 after, ids = encoded(done, end, state)
-            if after < 0:  # the words at hand do not settle the end of this piece
+            if after < 0:  # the end of this piece depends on words that have not come yet
                 return
             yield end, after, ids
             done, state = end, after
@@ -243,7 +245,7 @@ def _settle(words: Any, path: Any, ended: Any, tables: Any) -> Any:
 def _encode(words: Any, count: Any, state: Any, ended: Any, tables: Any) -> Any:
     """The state after the first `count` words, and the tokens that end in them.
 
-    The words after them settle where the last token ends; if they do not, the state is -1.
+    The words after these determine where the last token ends. If they are too few, the state is -1.
     """
     path = np.empty(len(words), np.uint32)
     after = _forward(words[:count], state, tables, path[:count])
@@ -275,14 +277,14 @@ def _encode_letters(letters: Any, tables: Any) -> Any:
     return last[first:].copy()
 
 
-def _cached_tables(vocabulary: list[str], merges: list[tuple[int, int]]) -> Tables:
-    """Read the tables from the user's cache; if missing or damaged, make and write them."""
+def _cached_tables(vocabulary: list[str], merges: list[tuple[int, int]]) -> EncoderTables:
+    """Read the tables from the user's cache; if missing or damaged, compute and write them."""
     key = hashlib.sha256(json.dumps([_VERSION, vocabulary, merges]).encode()).hexdigest()
     path = cache_folder() / f"encoder-{key[:32]}.npz"
     try:
         with np.load(path) as arrays:
-            return Tables(**arrays)
-    except Exception:  # whatever is wrong with the file, make it again
+            return EncoderTables(**arrays)
+    except Exception:  # whatever is wrong with the file, write a new one
         tables = _make_tables(vocabulary, merges)
     # If the file cannot be written (full disk), go on without it.
     with suppress(InputError), whole_file(path) as draft, draft.open("wb") as file:
@@ -295,7 +297,7 @@ def fits(vocabulary: list[str]) -> bool:
     return len(vocabulary) <= _MOST_TOKENS and max(map(len, vocabulary)) <= _LONGEST_TOKEN
 
 
-def _make_tables(vocabulary: list[str], merges: list[tuple[int, int]]) -> Tables:
+def _make_tables(vocabulary: list[str], merges: list[tuple[int, int]]) -> EncoderTables:
     if not fits(vocabulary):
         raise InputError(
             f"the encoder takes {_MOST_TOKENS} tokens of {_LONGEST_TOKEN} characters at most"
@@ -310,7 +312,7 @@ def _make_tables(vocabulary: list[str], merges: list[tuple[int, int]]) -> Tables
     after_space = int(step[:, 0].max()) + 1
     if after_space > 1 << 16:
         raise InputError(f"{after_space} states after a space are more than the encoder can number")
-    width = max(int(lengths.max()), _DIGITS + 1)  # how many offsets there are, inside a word too
+    width = max(int(lengths.max()), _DIGITS + 1)  # number of offsets, also of those inside a word
     states = np.zeros((after_space, 1 << _WORD_BITS), np.uint16)
     rows = np.zeros((after_space, 1 << _WORD_BITS), np.uint32)
     kinds: list[tuple[int, int]] = []  # (state, word), one for each sequence of last tokens
@@ -326,7 +328,9 @@ def _make_tables(vocabulary: list[str], merges: list[tuple[int, int]]) -> Tables
     if len(kinds) * width > 1 << 32:
         raise InputError("the tables of this vocabulary would take more than 32 GB")
 
-    tables = Tables(moves, lengths, numbers, states.ravel(), rows.ravel(), np.empty(0, np.uint64))
+    tables = EncoderTables(
+        moves, lengths, numbers, states.ravel(), rows.ravel(), np.empty(0, np.uint64)
+    )
     return tables._replace(back=_back_table(np.array(kinds), width, tables))
 
 

@@ -6,7 +6,7 @@ from html import escape
 
 from .. import drawing, trees
 
-_SPACE = "·"  # a space, made visible
+_SPACE = "·"  # shown for a space
 
 
 def text_picture(tokens: Sequence[str], first: int, width: int = 100) -> str:
@@ -41,7 +41,7 @@ def text_picture(tokens: Sequence[str], first: int, width: int = 100) -> str:
 
 
 def svg_picture(tokens: Sequence[str], first: int) -> str:
-    """The same as a stand-alone SVG, with the trees of the integers above."""
+    """Tokens as boxes in a stand-alone SVG, with the integers and their trees above their words."""
     character, box, gap, margin = 9.0, 26.0, 7.0, 14.0
     shapes = [trees.tree_of_word("".join(tokens)[a:b]) for a, b in word_spans("".join(tokens))]
     highest = max((shape.height for shape in shapes), default=0)

@@ -29,7 +29,7 @@ class Decoded:
     """The words that a sequence of tokens spells.
 
     A malformed word is 0 in `words`. It is not a Dyck word, or empty (between two spaces), or has
-    more than 64 letters, far more than any integer below 2^63 has.
+    more than 64 letters, far more than the word of any integer below 2^63.
     """
 
     words: Words

@@ -9,8 +9,8 @@ token `[MASK]` has the id D.
 
 A tokenizer is saved as a `tokenizer.json`. Hugging Face `tokenizers` and `transformers` read it and
 give the same ids. For word tokens it is a BPE model without merges that looks up whole words first
-(`ignore_merges`). How the tokenizer was made is recorded in `model.arithmetext`, one of the places
-where Hugging Face accepts an unknown key.
+(`ignore_merges`). The key `model.arithmetext` records how the tokenizer was trained; Hugging Face
+accepts unknown keys there.
 """
 
 import json
@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..counting.census import census
-from ..counting.histograms import Table, ranks_of
+from ..counting.histograms import HashTable, ranks_of
 from ..errors import InputError
 from ..files import make_folder, read_text, write_whole
 from ..text.ranges import over_ranges
@@ -48,7 +48,7 @@ class Tokenizer(ABC):
     """The interface of all tokenizers, and what they share: vocabulary, decoding and files."""
 
     def __init__(self, vocabulary: list[str], record: dict[str, Any] | None) -> None:
-        """`vocabulary`: the tokens by id; `record`: how they were found, if known."""
+        """`vocabulary`: the tokens by id; `record`: how the tokenizer was trained, if known."""
         check_size(len(vocabulary))
         self.vocabulary = vocabulary
         self.record = record
@@ -98,7 +98,7 @@ class Tokenizer(ABC):
             what = "the mask token" if ids[place] == self.mask_id else "no token"
             raise InputError(
                 f"id {ids[place]} at place {place + 1} is {what}:"
-                f" only 0 to {self.size - 1} stand for text"
+                f" only 0 to {self.size - 1} spell text"
             )
         return "".join(map(self.vocabulary.__getitem__, ids.tolist()))
 
@@ -113,7 +113,7 @@ class Tokenizer(ABC):
         """Write the files that `transformers.AutoTokenizer.from_pretrained` needs for the same ids.
 
         In the folder of a model, `transformers` reads a `tokenizer.json` alone as that model's own
-        kind of tokenizer, which gives other ids. `context` is the number of tokens a model reads.
+        kind of tokenizer, which gives other ids. `context` is the most tokens that the model reads.
         """
         make_folder(folder)
         configuration = {
@@ -130,7 +130,7 @@ class Tokenizer(ABC):
         """The pre-tokenizer, and the merges as strings."""
 
     def _content(self) -> dict[str, Any]:
-        """The content of `tokenizer.json`, each field as Hugging Face writes it; no record."""
+        """The content of `tokenizer.json` without the record, as Hugging Face writes it."""
         pre_tokenizer, merges = self._pre_tokenizer_and_merges()
         return {
             "version": "1.0",
@@ -272,7 +272,7 @@ class WordTokens(Tokenizer):
         )
 
     @cached_property
-    def _ranks(self) -> Table:
+    def _ranks(self) -> HashTable:
         return ranks_of(self.words)
 
     def _pre_tokenizer_and_merges(self) -> tuple[dict[str, Any], list[list[str]]]:

@@ -6,8 +6,8 @@ The merges depend on the training text and on the rules for ties, which are:
   cross the end of a line; within a line, a space is a character like any other.
 - Space, 0 and 1 are the tokens 0, 1 and 2. The first merge makes token 3, the next one 4, …
 - Overlapping pairs all count: 000 holds the pair 0 0 twice.
-- The most common pair is merged. Of equally common pairs, it is the one with the smallest left id,
-  then the one with the smallest right id.
+- The most common pair is merged. Among equally common pairs, the pair with the smallest left id is
+  merged, and then the one with the smallest right id.
 - A pair is merged from left to right: 000 becomes 00 followed by 0.
 
 No two merges make the same token. Consider all places where a string s occurs and no merge has
@@ -41,7 +41,7 @@ _Counts = NDArray[np.int64]
 
 
 def sample_lines(ranges: Sequence[Range], lines: int, seed: int) -> Words:
-    """Random training lines, [lines, LINE]; all places in the ranges are equally likely."""
+    """Random training lines, [lines, LINE]; all starts in the ranges are equally likely."""
     if lines < 1:
         raise InputError(f"a tokenizer needs training text: 1 line or more, not {lines}")
     check_lines(lines)
@@ -120,8 +120,8 @@ def check_size(size: int) -> None:
 def replay(symbols: Ids, merges: NDArray[np.int64]) -> Ids:
     """Encode a text, in place, by applying all merges in order.
 
-    Byte-pair encoding applies the earliest merge first, and of one merge the leftmost place. A
-    merge only makes pairs that are merged later, so one merge after the other gives the same.
+    Byte-pair encoding always applies the merge with the lowest rank, at its leftmost place. A merge
+    only creates pairs of a higher rank, so applying one merge after the other gives the same ids.
     """
     neighbours = np.zeros(FIRST + len(merges), np.int64)
     for rank in range(len(merges)):

@@ -15,7 +15,8 @@ from ..text.splits import Range
 from ..text.windows import Windows
 from .tokenizer import Tokenizer
 
-# Two encodings that begin at different words agree after at most 80 characters (D ≤ 1024).
+# After at most 80 characters, so after at most 80 tokens, two encodings that begin at different
+# words agree (D ≤ 1024).
 ENCODER_WARMUP = 80
 
 LongIds = NDArray[np.int64]  # token ids as torch takes them

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ...evaluation.estimates import Estimate, above
 from ...evaluation.word_groups import GroupCells, errors_in_group, group_cells, share_of_errors
 from ...evaluation.words import confusion
-from ...trees import square_free, unpack
+from ...trees import is_square_free, unpack
 from ..runs import Comparison, Generation, comparison
 from ..study import Table, Verdict
 from ..wording import describe_continuations, format_estimate, join
@@ -59,12 +59,12 @@ def run(settings: Comparison) -> Result:
 def summarise(words: list[str], counts: NDArray[np.int64]) -> Matrix:
     """Statistics of a confusion matrix whose words are in the order of their frequency."""
     order = sorted(
-        range(len(words)), key=lambda i: (0, len(words[i])) if square_free(words[i]) else (1, i)
+        range(len(words)), key=lambda i: (0, len(words[i])) if is_square_free(words[i]) else (1, i)
     )
     rows, columns = ([*order, *range(len(words), size)] for size in counts.shape)
     words, counts = [words[i] for i in order], counts[np.ix_(rows, columns)]
     places = counts.sum(1)
-    free = [i for i, word in enumerate(words) if square_free(word)]
+    free = [i for i, word in enumerate(words) if is_square_free(word)]
     return Matrix(
         words,
         counts.tolist(),
@@ -98,7 +98,7 @@ def _label(axes: Axes, words: list[str]) -> None:
     axes.set_yticks(range(len(words) + 1), [*words, "others"])
     axes.tick_params(labelsize=8, length=2)
     axes.set_xlabel("word generated")
-    inner = sum(map(square_free, words))
+    inner = sum(map(is_square_free, words))
     for border in (inner - 0.5, len(words) - 0.5):
         axes.axhline(border, color="white", lw=1)
         axes.axvline(border, color="white", lw=1)

@@ -10,7 +10,7 @@ from matplotlib.patches import Patch
 
 from ...evaluation.estimates import Estimate, above, difference, wilson
 from ...evaluation.words import PRIME, at_primes, word_scores
-from ...trees import square_free, unpack
+from ...trees import is_square_free, unpack
 from ..figures import COLOURS
 from ..runs import Comparison, Generation, comparison
 from ..study import Table, Verdict
@@ -97,7 +97,7 @@ def side(counts: Counts, right: Estimate, everywhere: Counts) -> Side:
 def _count_square_free(counts: Counts) -> tuple[int, int]:
     """Occurrences of square-free words except 10, and of all words except 10."""
     others = [(word, count) for word, count in counts if word != PRIME_WORD]
-    free = sum(count for word, count in others if square_free(word))
+    free = sum(count for word, count in others if is_square_free(word))
     return free, sum(count for _, count in others)
 
 
@@ -143,7 +143,7 @@ def _plot_bars(axes: Axes, bars: list[Bar]) -> None:
 def _style(word: str) -> dict[str, Any]:
     if word == PRIME_WORD:
         return {"facecolor": COLOURS[1], "hatch": "///"}
-    return {"facecolor": COLOURS[2] if square_free(word) else "0.85"}
+    return {"facecolor": COLOURS[2] if is_square_free(word) else "0.85"}
 
 
 def caption(result: Result) -> str:
