@@ -3,11 +3,12 @@
 Numba takes a third of a second to load. So a kernel loads it on its first call, and importing a
 module with kernels is fast.
 
-Numba's own cache goes stale: it compiles constants into the machine code, also those from other
-modules, but compiles again only if the kernel's own file changes. Here the machine code of a module
-is cached in a folder named by a digest of everything it depends on: the source of the module and of
-the project's modules that it imports, the versions of Python and the libraries, the CPU, and the
-settings of numba. So the code in such a folder is always up to date.
+Numba's own cache goes stale: it compiles constants into the machine code, also constants from other
+modules, but compiles again only if the kernel's own file changes. This module caches the machine
+code of each module in a folder named by a digest of everything that the code depends on: the source
+of the module and of the project's modules that it imports, the versions of Python and the
+libraries, the CPU, and the settings of numba. So the machine code in such a folder is always up to
+date.
 """
 
 import os
@@ -45,7 +46,7 @@ def kernels_loaded() -> bool:
 def flint_is_faster(words: int) -> bool:
     """Whether FLINT makes this many words faster than the kernels, which must be loaded first.
 
-    If so, the words count as made: many small windows together are worth loading the kernels.
+    If so, these words are counted: after many small windows, loading the kernels pays.
     """
     global _made_without_kernels
     if kernels_loaded() or _made_without_kernels + words > FEW_WORDS:
@@ -83,7 +84,7 @@ class _Kernel:
         return (self._declared or self._declare())(*arguments)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # of this object, not of the compiled function
+        if name.startswith("_"):  # an attribute of this object, not of the compiled function
             raise AttributeError(name)
         return getattr(self._declare(), name)
 
@@ -186,20 +187,20 @@ def _folder(source: Path) -> Path | None:
 
 def imported_sources(source: Path) -> dict[Path, str]:
     """The source text of a module and of all project modules that it imports, by file."""
-    found: dict[Path, str] = {}
+    texts: dict[Path, str] = {}
     due = [source]
     while due:
         path = due.pop()
-        if path in found:
+        if path in texts:
             continue
-        found[path] = path.read_text(encoding="utf-8")
-        for dots, module, names in _IMPORT.findall(found[path]):
+        texts[path] = path.read_text(encoding="utf-8")
+        for dots, module, names in _IMPORT.findall(texts[path]):
             base = path.parents[len(dots) - 1].joinpath(*module.split("."))
             inside = [base / name for name in re.findall(r"\w+", re.sub(r" as \w+", "", names))]
             for target in (base, *inside):
                 files = (target.with_suffix(".py"), target / "__init__.py")
                 due += [file for file in files if file.is_file()]
-    return found
+    return texts
 
 
 @cache

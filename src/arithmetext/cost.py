@@ -3,7 +3,7 @@
 A command announces long work before it starts, and refuses work that this machine cannot do.
 
 The times are for a CPU core of 2023 and are right within a factor of two or three. Each comes from
-the measurement in its docstring; docs/sieve.md explains those of the sieve.
+the measurement in its docstring; docs/sieve.md explains the times of the sieve.
 """
 
 import os
@@ -75,9 +75,8 @@ def export(lo: int, hi: int, suffix: str) -> Cost:
     """The cost of writing words to a file: one core writes while the others sieve."""
     nanoseconds, size = _FILES.get(suffix, (0, 0))
     seconds = max(visit(lo, hi).seconds, (hi - lo) * nanoseconds * 1e-9)
-    return (
-        Cost(seconds, disk=(hi - lo) * size) if size else Cost()
-    )  # other suffixes are refused later
+    # Other suffixes are refused later.
+    return Cost(seconds, disk=(hi - lo) * size) if size else Cost()
 
 
 def census(x: int) -> Cost:
@@ -137,16 +136,16 @@ def tokenizer(size: int, lines: int) -> Cost:
     return Cost(lines * (1.5e-4 + 2e-7 * size), memory=8e3 * lines)
 
 
-def evaluation(prompts: int, context: int, parameters: int, *, generates: bool, card: bool) -> Cost:
+def evaluation(prompts: int, context: int, parameters: int, *, generates: bool, gpu: bool) -> Cost:
     """The cost of measuring a model in one window of the text.
 
-    A GPT reads its whole context for each token that it generates, and it generates as many tokens
-    as its context has. The other measurements read about 200 contexts per prompt; a masked model
+    A GPT reads its whole context for each generated token, and generates as many tokens as its
+    context has. The other measurements read about 200 contexts per prompt; a masked model
     reads 9 in all. A core does about 5e10 operations per second, a GPU 4e14. A model without
     parameters takes about 2 s per prompt.
     """
     operations = 2 * parameters * context * (context + 200 if generates else 9)
-    speed = 4e14 if card else 5e10 * _cores()
+    speed = 4e14 if gpu else 5e10 * _cores()
     seconds = operations / speed if parameters else 2.0
     return Cost(prompts * seconds, memory=48 * prompts * context)
 

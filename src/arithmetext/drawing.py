@@ -113,13 +113,13 @@ def lay_out(tree: Tree, *, gap: float, depth: int = 0) -> Layout:
         part.shift(width)
         width += part.width + gap
     width -= gap if parts else 0
-    heads = [part.nodes[0] for part in parts]
-    x = (heads[0].x + heads[-1].x) / 2 if heads else (own - 1) / 2
+    roots = [part.nodes[0] for part in parts]
+    x = (roots[0].x + roots[-1].x) / 2 if roots else (own - 1) / 2
     # A label may be wider than the children above it: make room on both sides.
     left = max(0.0, (own - 1) / 2 - x)
     for part in parts:
         part.shift(left)
-    root = Node(tree, x + left, depth, heads)
+    root = Node(tree, x + left, depth, roots)
     width = max(width + left, root.x + (own + 1) / 2)
     return Layout(width, [root, *(node for part in parts for node in part.nodes)])
 

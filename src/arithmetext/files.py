@@ -71,8 +71,8 @@ def _sync(path: Path, flags: int) -> None:
 def cache_folder() -> Path:
     """The user's cache folder.
 
-    If that is not writable, for example for a user without a home, it is a temporary folder that
-    only this user can write to. The cache must be safe from others: it holds machine code.
+    If that is not writable, for example for a user without a home, the result is a temporary folder
+    that only this user can write to. The cache holds machine code, so nobody else may write to it.
     """
     try:
         caches = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
@@ -89,15 +89,15 @@ def _temporary_cache() -> Path:
     folder = Path(tempfile.gettempdir()) / f"arithmetext-{user}"
     with suppress(OSError):
         folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
-        ours = user is None or (found.st_uid == user and not stat.S_IMODE(found.st_mode) & 0o022)
-        if stat.S_ISDIR(found.st_mode) and ours:
+        status = folder.lstat()
+        ours = user is None or (status.st_uid == user and not stat.S_IMODE(status.st_mode) & 0o022)
+        if stat.S_ISDIR(status.st_mode) and ours:
             return folder
     return Path(tempfile.mkdtemp(prefix="arithmetext-"))
 
 
 def is_writable(folder: Path) -> bool:
-    """Whether files can be written to a folder, which is made if it is missing."""
+    """Whether files can be written to a folder; makes the folder if it is missing."""
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
     return os.access(folder, os.W_OK | os.X_OK)
@@ -105,7 +105,7 @@ def is_writable(folder: Path) -> bool:
 
 @contextmanager
 def sole_writer(folder: Path, *, wait: bool = False) -> Iterator[None]:
-    """Make a folder and hold its lock; other processes that want it are refused, or wait.
+    """Make a folder and hold its lock; other processes are refused, or wait.
 
     The operating system releases the lock when the process ends, even if it is killed: a lock file
     that is left behind locks nothing. At the end the lock file is removed, and a folder made here
@@ -208,13 +208,13 @@ def read_text(path: Path | None, most: int) -> str:
         raise InputError("standard input is closed")
     try:
         with nullcontext(sys.stdin.buffer) if path is None else path.open("rb") as file:
-            written = file.read(most + 1)
+            content = file.read(most + 1)
     except OSError as error:
         raise InputError(f"cannot read {name}: {error.strerror}") from None
-    if len(written) > most:
+    if len(content) > most:
         raise InputError(f"{name} is too long: at most {most} bytes are read")
     try:
-        return written.decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InputError(f"{name} is not text") from None
 

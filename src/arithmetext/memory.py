@@ -6,9 +6,7 @@ from pathlib import Path
 
 from .errors import InputError
 
-_CONTAINER_LIMIT = Path(
-    "/sys/fs/cgroup/memory.max"
-)  # on Linux; it holds "max" if there is no limit
+_CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")  # Linux; "max" if there is no limit
 
 
 def machine_memory() -> float:

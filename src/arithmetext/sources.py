@@ -1,9 +1,9 @@
 """Find the source files that a module or function depends on, and compute a digest of each.
 
 A cached result is reused only while the code that made it is unchanged. The dependencies of a file
-are read from its import statements without running them, including those inside functions and those
-for type checkers. A digest ignores comments, docstrings and blank lines, and it is the same under
-every version of Python.
+are read from its import statements without running them, including imports inside functions and
+imports for type checkers. A digest ignores comments, docstrings and blank lines, and it is the same
+under every version of Python.
 """
 
 import ast
@@ -71,8 +71,8 @@ class _Import(NamedTuple):
     """A name that an import statement defines."""
 
     name: str
-    origin: str  # as it is written, such as "..text.order orientation"
-    file: Path | None  # None if it is outside this package
+    origin: str  # as it is written, such as "..counting.order orientation"
+    file: Path | None  # None if the module is outside this package
 
 
 def _imports(path: Path, nodes: Iterable[ast.AST]) -> Iterator[_Import]:
@@ -94,7 +94,10 @@ def _imports(path: Path, nodes: Iterable[ast.AST]) -> Iterator[_Import]:
 
 
 def _matters(statement: ast.stmt, names: set[str]) -> bool:
-    """Whether a statement defines one of these names, or defines none and may do anything."""
+    """Whether a statement defines one of the names, or defines nothing.
+
+    A statement that defines nothing may have side effects.
+    """
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return statement.name in names
     inside = list(ast.walk(statement))
@@ -118,13 +121,13 @@ def _rows(statements: Iterable[ast.stmt]) -> set[int]:
 
 def _digests(paths: Iterable[Path]) -> Sources:
     """Digests of these files and of all files that they import."""
-    due, found = list(paths), set[Path]()
+    due, files = list(paths), set[Path]()
     while due:
         path = due.pop()
-        if path not in found:
-            found.add(path)
+        if path not in files:
+            files.add(path)
             due += _imported(path)
-    return {_name(path): _digest(_read(path)[1].values()) for path in sorted(found)}
+    return {_name(path): _digest(_read(path)[1].values()) for path in sorted(files)}
 
 
 @cache

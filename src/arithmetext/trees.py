@@ -24,7 +24,7 @@ from math import isqrt
 from .errors import InputError
 from .integers import MAX_DIGITS
 
-# Below this trial division is fast enough, so that exponents and small integers need no FLINT.
+# Below this, trial division is fast enough, so that exponents and small integers need no FLINT.
 _FACTOR_BY_TRIAL = 5000
 # Up to this size FLINT needs at most about 0.1 s. Above it, a timeout needs a process of its own,
 # because FLINT cannot be interrupted.
@@ -75,7 +75,7 @@ class Tree:
         product = 1
         for child in self.children:
             if child.label is None:
-                raise ValueError("a tree without labels stands for no single integer")
+                raise ValueError("a tree without labels has no single integer")
             exponent = child.value
             # Estimate the size before computing the power: a tower of height 6 would never end.
             bits = product.bit_length() + (child.label.bit_length() - 1) * exponent

@@ -64,7 +64,7 @@ def evaluate(
         subject.context,
         subject.model.parameter_count,
         generates=subject.model.causal,
-        card=subject.model.device.type == "cuda",
+        gpu=subject.model.device.type == "cuda",
     )
     cost.check(replace(needed, seconds=needed.seconds * len(places)))
     report: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""The shapes of the trained models. No torch here: recipes are listed without loading it."""
+"""The shapes of the trained models. Nothing imports torch, so `nt recipes` starts fast."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -12,11 +12,11 @@ HEAD_DIM = 64  # the width of an attention head
 
 @dataclass(frozen=True, kw_only=True)
 class GPTConfig:
-    """The shape of a GPT; ρ in the paper stands for 12ρ layers of 12ρ heads."""
+    """The shape of a GPT; a model of size ρ in the paper has 12ρ layers of 12ρ heads."""
 
     layers: int = 12
     heads: int = 12
-    context: int = 1024  # L, the most tokens that it sees at once
+    context: int = 1024  # L, the most tokens that the model sees at once
     positions: Literal["learned", "rotary"] = "learned"
 
     # A class attribute without a type is no setting.
@@ -50,7 +50,7 @@ class HMMConfig:
     """The shape of an HMM. The paper's has two states per token and predicts from one token."""
 
     states: int = 512  # H
-    context: int = 1024  # tokens of a window in training; it reads any number
+    context: int = 1024  # tokens of a training window; the model can read any number of tokens
     conditioned: Literal["token", "sequence"] = "token"  # what the loss predicts a token from
 
     kind = "HMM"

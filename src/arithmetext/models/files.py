@@ -1,6 +1,6 @@
 """Save and load a trained model and its tokenizer.
 
-A GPT is written in the Hugging Face format. Hugging Face has no HMM: the config of one has the
+A GPT is written in the Hugging Face format. Hugging Face has no HMM: the config of an HMM has the
 "model_type" hmm, and its tensors have the names of our parameters.
 """
 

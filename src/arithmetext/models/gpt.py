@@ -5,10 +5,10 @@
     x  = y + 4d-wide tanh-GELU(norm(y))
     logits = norm(x) · tokensᵀ
 
-For next-token prediction the attention is causal: a position sees itself and those before it. For
-masked modelling every position sees all. With `positions="rotary"` nothing is added to the tokens;
-instead RoPE rotates queries and keys by angles that grow with their positions, so that a score
-depends on distance.
+For next-token prediction the attention is causal: a position sees itself and the positions before
+it. For masked modelling every position sees all positions. With `positions="rotary"` nothing is
+added to the tokens; instead RoPE rotates queries and keys by angles that grow with their positions,
+so that a score depends on distance.
 
 Named `Hook` modules give access to the activations. They do nothing by themselves. On the residual
 stream: `blocks.3.residual_before`, `residual_between`, `residual_after`. In the attention:
@@ -39,7 +39,7 @@ ROPE_BASE = 10_000.0
 
 
 class Hook(nn.Identity):
-    """A named place that an activation passes through."""
+    """A named point in the model that an activation passes through."""
 
 
 class Attention(nn.Module):
@@ -93,7 +93,7 @@ class Block(nn.Module):
     ) -> Tensor:
         """x: [batch, tokens, width]; result: the same, or the `chosen` positions alone.
 
-        No position looks at others after the attention, so the rest can be left out from there on.
+        After the attention no position sees another, so only the chosen ones need the MLP.
         """
         x = self.residual_before(x)
         x = self.residual_between(x + self.attention(self.attention_norm(x), rope, cache))
@@ -133,12 +133,12 @@ class GPT(TrainableModel):
         """The logits at every position, or at the `chosen` positions of each row alone.
 
         ids: [batch, tokens]; chosen: [batch, positions]; result: [batch, positions, vocabulary].
-        With a cache, the keys and values of the tokens are stored there, and a single token is read
-        after those that it holds.
+        With a cache, the keys and values of the tokens are stored in it, and a single token is read
+        after the tokens that the cache holds.
         """
         if ids.shape[1] > self.config.context:
             raise InputError(
-                f"{ids.shape[1]} tokens are more than the {self.config.context} that it reads"
+                f"the model reads at most {self.config.context} tokens, not {ids.shape[1]}"
             )
         positions: slice | Tensor = slice(ids.shape[1])
         if cache is not None and ids.shape[1] == 1:
@@ -154,7 +154,7 @@ class GPT(TrainableModel):
         for block, layer in zip(self.blocks, layers, strict=True):
             x = block(x, rope, layer, chosen if block is self.blocks[-1] else None)
         x, weight = self.norm(x), self.tokens.weight
-        if x.dtype == torch.bfloat16:  # in so few bits the two likeliest tokens are often equal
+        if x.dtype == torch.bfloat16:  # in bfloat16 the two largest logits are often equal
             x, weight = x.float(), weight.float()
         return F.linear(x, weight)
 

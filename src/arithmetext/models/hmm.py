@@ -6,11 +6,11 @@ and `initial`, are softmaxes of unconstrained parameters.
 The forward algorithm, αₜ = (αₜ₋₁ · A) ∘ B[:, xₜ], takes one matrix product per token for all
 windows together. Two rules keep it within float32, whatever the parameters and the length. α is
 divided by its sum at every step. The emission of a token is taken relative to the state that emits
-it best, and no transition is less likely than `MIN_PROBABILITY`; so the sum is never below that,
-and nothing that matters is lost.
+it best, and no transition is less likely than `MIN_PROBABILITY`, so the sum is at least
+`MIN_PROBABILITY`, and float32 is precise enough.
 
-The gradient with respect to the logarithms of the probabilities is the expected number of times
-that each is used. The backward algorithm computes it with one more product per token, and a single
+The gradient with respect to the logarithm of a probability is the expected number of times that it
+is used. The backward algorithm computes it with one more product per token, and a single
 product over all tokens for the transitions. It stores the states of each step and nothing else;
 autograd would store every intermediate result.
 """
@@ -37,7 +37,7 @@ class Probabilities(NamedTuple):
     initial: Tensor  # [H]
     transition: Tensor  # [H, H], from row to column
     likelihood: Tensor  # [D, H], of a token in a state, relative to the best state for the token
-    best: Tensor  # [D], log-probability of the token in that state
+    best: Tensor  # [D], log-probability of the token in its best state
 
     def start(self, tokens: Tensor) -> Tensor:
         """Distribution of the states after a first token: [B] to [B, H]."""
@@ -57,7 +57,7 @@ class HMM(TrainableModel):
 
     config: HMMConfig
     compiles = False  # the steps from token to token would be compiled one by one
-    precision = "float32"  # in fewer bits, what adds up over a window would not be probabilities
+    precision = "float32"  # in fewer bits, rounding errors would add up over a window
 
     def __init__(self, config: HMMConfig, *, vocabulary: int) -> None:
         super().__init__()
@@ -100,17 +100,16 @@ class HMM(TrainableModel):
     def forward(self, ids: Tensor) -> Tensor:
         """Log-probabilities of each next token given all tokens before it, [B, L, D].
 
-        `loss` is the function to train with: nothing here has a gradient.
+        The result has no gradient: train with `loss`.
         """
         p = probabilities(*self.logarithms())
         return p.predict(filtered(p, ids)[0].transpose(0, 1))
 
     @torch.no_grad()
     def training_logits(self, inputs: Tensor, chosen: Tensor | None = None) -> Tensor:
-        """Given one token or all before it, as the loss has it.
+        """Logits from the same context as the loss: one token, or all.
 
-        What the model makes of whole windows can get worse while it learns to predict from one
-        token.
+        While the loss from one token falls, predictions from whole windows can get worse.
         """
         if self.config.conditioned == "token":
             return self.table()[inputs]
@@ -146,7 +145,7 @@ class Filter:
 
 
 def probabilities(initial: Tensor, transition: Tensor, emission: Tensor) -> Probabilities:
-    """From their logarithms."""
+    """The matrices of the forward algorithm, from the logarithms of the probabilities."""
     best = emission.detach().amax(0)
     return Probabilities(
         initial.exp().clamp_min(MIN_PROBABILITY),
@@ -185,14 +184,15 @@ class LogLikelihood(torch.autograd.Function):
         ids, transition, likelihood, states, sums = ctx.saved_tensors
         later = torch.empty_like(states)  # β: what later tokens say about each state, [L, B, H]
         later[-1] = gradient[:, None]
-        worth = likelihood[ids.mT].div_(sums)  # of moving to a state that emits the token
+        # Emission of the token at step t in each state, divided by the sum at step t, [L, B, H].
+        emission_ratio = likelihood[ids.mT].div_(sums)
         for t in range(len(later) - 1, 0, -1):
-            torch.mm(worth[t].mul_(later[t]), transition.mT, out=later[t - 1])
-        moves = transition * (states[:-1].flatten(0, 1).mT @ worth[1:].flatten(0, 1))
+            torch.mm(emission_ratio[t].mul_(later[t]), transition.mT, out=later[t - 1])
+        moves = transition * (states[:-1].flatten(0, 1).mT @ emission_ratio[1:].flatten(0, 1))
         visits = later.mul_(states)
-        shown = torch.zeros_like(likelihood)
-        shown.index_add_(0, ids.mT.flatten(), visits.flatten(0, 1))
-        return visits[0].sum(0), moves, shown.mT, None
+        emissions = torch.zeros_like(likelihood)
+        emissions.index_add_(0, ids.mT.flatten(), visits.flatten(0, 1))
+        return visits[0].sum(0), moves, emissions.mT, None
 
 
 def _normalised(weights: Tensor) -> Tensor:

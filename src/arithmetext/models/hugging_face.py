@@ -64,12 +64,12 @@ class Architecture:
 
     name: str
     positions: Literal["learned", "rotary"]
-    sizes: dict[str, str]  # our name: theirs
-    inner: str  # their name for the width inside the MLP
+    sizes: dict[str, str]  # our name: the name in transformers
+    inner: str  # the name in transformers of the width inside the MLP
     settings: dict[str, Any]  # the values that give our logits
-    absent: dict[str, Any]  # their defaults for missing settings, where these differ from ours
+    absent: dict[str, Any]  # defaults in transformers for missing settings, if not our values
     dropouts: list[str]
-    modules: dict[str, tuple[str, Layout]]  # our name: theirs, and the layout of the parameters
+    modules: dict[str, tuple[str, Layout]]  # our name: its name and layout in transformers
 
     def content(self, config: GPTConfig, vocabulary: int) -> dict[str, Any]:
         """All settings of a config that change the logits."""
@@ -80,7 +80,7 @@ class Architecture:
         return {**sizes, self.inner: 4 * config.width, **self.settings}
 
     def views(self, model: GPT) -> Iterator[tuple[str, Tensor, torch.Size]]:
-        """Each parameter under their name, as a view in their layout, with their shape.
+        """Each parameter with its name, layout (as a view) and shape in transformers.
 
         A view can be read to save the model and written to load it, so one table serves both ways.
         """
@@ -232,7 +232,9 @@ def load_pretrained(folder: Path) -> GPT:
         if name not in tensors:
             raise InputError(f"{path} lacks {name}; {architecture.name} has it")
         if name not in shapes:
-            raise InputError(f"{path} has {_shown(name)}, which our {architecture.name} has not")
+            raise InputError(
+                f"{path} has {_shown(name)}, which our {architecture.name} does not have"
+            )
         tensor, right = tensors[name], list(shapes[name])
         if list(tensor.shape) != right or not tensor.is_floating_point():
             raise InputError(
@@ -242,7 +244,7 @@ def load_pretrained(folder: Path) -> GPT:
     for name, view, _ in architecture.views(model):
         view.copy_(tensors[name].reshape(view.shape))
     if model.rope is not None:
-        model.rope = rope_table(config.context)  # it is no parameter, so no file has it
+        model.rope = rope_table(config.context)  # not a parameter, so not in the file
     return model
 
 

@@ -56,10 +56,10 @@ class SlidingContext:
     """Prompts that have been read; the model sees their last `context` tokens.
 
     While the context is not full, the KV cache makes one more token cheap. When it is full, the
-    oldest `stride` tokens are dropped. All others then move to other positions, so the cache is
-    void and the context is read again. A stride of 1 is exact: each prediction sees a full context,
-    and costs a reading of it. With a larger stride only one token in `stride` costs that much, but
-    predictions see fewer tokens.
+    oldest `stride` tokens are dropped. The other tokens then move to other positions, so the cache
+    is void and the context is read again. A stride of 1 is exact: each prediction sees a full
+    context and reads all of it again. With a larger stride only one token in `stride` costs that
+    much, but predictions see fewer tokens.
     """
 
     def __init__(self, model: GPT, prompts: Tensor, stride: int) -> None:
@@ -97,8 +97,8 @@ class SlidingContext:
         useful = length < self.model.config.context or self.stride > 1
         if useful and self._cache is None:
             self._cache = KVCache(self.model, len(self.ids))
-            # This is no method, since an object that refers to itself would keep its memory longer,
-            # and a GPU cannot record a graph while the graphs of deleted objects are freed.
+            # Not a method: a reference cycle would delay freeing the CUDA graph, and no new graph
+            # can be recorded while old ones are freed.
             one = partial(self.model, cache=self._cache)
             self._read_one = _recorded(one) if self.ids.is_cuda else one
         self._cached = length if useful else 0
@@ -123,11 +123,11 @@ def _recorded(work: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
 
     def replay(given: Tensor) -> Tensor:
         if not tensors:
-            aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-            aside.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(aside):
+            warm_up = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            warm_up.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(warm_up):
                 work(given)  # libraries set themselves up at first use, which cannot be recorded
-            torch.cuda.current_stream().wait_stream(aside)
+            torch.cuda.current_stream().wait_stream(warm_up)
             tensors.append(given.clone())
             with torch.cuda.graph(graph):
                 tensors.append(work(tensors[0]))

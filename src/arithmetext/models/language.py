@@ -1,9 +1,8 @@
 """The interface of every model of the text: generation and metrics use nothing else.
 
 `read(prompts)` returns a `Reading`, which gives the probabilities of the next token and reads on,
-token by token. What it remembers (a KV cache, a filtered state, a place in the text) is the model's
-own business. Whatever else a caller may need to know about a model is an attribute here, so no
-caller tests which kind of model it has.
+token by token. Each model keeps its own state (a KV cache, a filtered state, a position in the
+text). Callers read capabilities from attributes and never test the class.
 """
 
 from abc import ABC, abstractmethod
@@ -21,13 +20,14 @@ from .config import GPTConfig, HMMConfig
 
 @dataclass(frozen=True)
 class Prompts:
-    """Prompts of equal length, and where in the text they stand.
+    """Prompts of equal length, and their positions in the text.
 
     Only the oracle uses the integers; every other model ignores them.
     """
 
     ids: Tensor  # [prompts, tokens]
-    integers: NDArray[np.int64] | None = None  # [prompts]: whose word ends first after the prompt
+    # [prompts]: the integer whose word is the first to end after the prompt
+    integers: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -46,12 +46,12 @@ class Reading(Protocol):
 class LanguageModel(ABC):
     """A model of the text, trained or not."""
 
-    vocabulary: int  # number of token ids that it predicts
+    vocabulary: int  # number of token ids that the model predicts
     causal = True  # predicts the next token; otherwise it predicts masked tokens
     windowed = False  # sees only the last tokens of what it reads, so that `stride` matters
     deterministic = False  # is certain of the next token, so that a temperature changes nothing
     can_score = True  # gives likelihoods of any sequence, whether or not it is in the text
-    at: int | None = None  # the one integer from which on it can be used; None: anywhere
+    at: int | None = None  # the model is valid from this integer on; None: for all integers
 
     @property
     @abstractmethod
@@ -106,7 +106,7 @@ class TrainableModel(nn.Module, LanguageModel):
 
     config: GPTConfig | HMMConfig
     compiles = True  # `torch.compile` makes training on a GPU faster
-    precision: Literal["bfloat16", "float32"] = "bfloat16"  # the lowest that it trains and runs in
+    precision: Literal["bfloat16", "float32"] = "bfloat16"  # the lowest that the model can use
 
     @property
     def device(self) -> torch.device:

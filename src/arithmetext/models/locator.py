@@ -1,6 +1,7 @@
-"""The locator as a language model: it finds the integers of a prompt and factors those after them.
+"""The locator as a language model: it finds the integers of a prompt and reads on in the text.
 
-If a prompt cannot be located, or continues unlike the text, all tokens are equally likely.
+If a prompt cannot be located, or its continuation differs from the text, all tokens are equally
+likely.
 """
 
 from dataclasses import dataclass, replace
@@ -16,9 +17,9 @@ from ..tokens import Tokenizer
 from ..tokens.spelling import Ids, spell
 from .language import LanguageModel, Prompts
 
-FARTHEST = 10**16  # it searches below; the paper's last block begins at 10^15
-LOOKAHEAD = 1 << 10  # words that are sieved at once
-# Words after which two encodings agree that begin at different words; the same before their ends.
+FARTHEST = 10**16  # the search ends below this; the paper's last block begins at 10^15
+SIEVED_AHEAD = 1 << 10  # words after a prompt that are sieved at once
+# Two encodings of overlapping texts agree except in the first and the last ENCODER_MARGIN words.
 ENCODER_MARGIN = 32
 
 
@@ -26,7 +27,7 @@ class Locator(LanguageModel):
     """A language model over any tokens."""
 
     deterministic = True
-    can_score = False  # likelihoods are 0, 1 or those of uniform tokens
+    can_score = False  # its probabilities are 0, 1 or uniform
 
     def __init__(self, tokenizer: Tokenizer, *, below: int = FARTHEST) -> None:
         self.tokenizer, self.below = tokenizer, below
@@ -35,32 +36,33 @@ class Locator(LanguageModel):
     @property
     def description(self) -> str:
         below = format_integer(self.below)
-        return f"locator, finds where a prompt stands below {below} and reads on"
+        return f"locator, finds the integers of a prompt below {below} and reads on"
 
     def read(self, prompts: Prompts, *, stride: int = 1) -> "LocatedReading":
         rows = prompts.ids.cpu().numpy()
-        return LocatedReading(self.tokenizer, [self._after(ids) for ids in rows])
+        return LocatedReading(self.tokenizer, [self._locate(ids) for ids in rows])
 
-    def _after(self, ids: Ids) -> "_Continuation | None":
-        """What follows a prompt; None if it cannot be located."""
+    def _locate(self, ids: Ids) -> "_Continuation | None":
+        """The continuation of a prompt; None if it cannot be located."""
         prompt = self.tokenizer.decode(ids, inside=True)
         if not len(prompt.words) or len(prompt.malformed):
             return None
-        found = locate(prompt.words, self.below)
-        if len(found.places) != 1 or found.too_short:
+        location = locate(prompt.words, self.below)
+        if len(location.places) != 1 or location.too_short:
             return None
-        return _continuation(self.tokenizer, found.places[0] + len(prompt.words), prompt.tail)
+        n = location.places[0] + len(prompt.words)
+        return _continuation(self.tokenizer, n, prompt.tail)
 
 
 class LocatedReading:
-    """Prompts, and what follows each of them in the text."""
+    """Prompts, and the continuation of each prompt in the text."""
 
-    def __init__(self, tokenizer: Tokenizer, after: list["_Continuation | None"]) -> None:
-        self._size, self._after = tokenizer.size, after
+    def __init__(self, tokenizer: Tokenizer, continuations: list["_Continuation | None"]) -> None:
+        self._size, self._continuations = tokenizer.size, continuations
 
     def log_probabilities(self) -> Tensor:
-        logs = np.full((len(self._after), self._size), -np.log(self._size))
-        for row, continuation in zip(logs, self._after, strict=True):
+        logs = np.full((len(self._continuations), self._size), -np.log(self._size))
+        for row, continuation in zip(logs, self._continuations, strict=True):
             if continuation is not None:
                 row[:] = -np.inf
                 row[continuation.token] = 0
@@ -68,9 +70,10 @@ class LocatedReading:
 
     def append(self, tokens: Tensor) -> None:
         for i, token in enumerate(tokens.tolist()):
-            continuation = self._after[i]
+            continuation = self._continuations[i]
             if continuation is not None:
-                self._after[i] = continuation.next() if continuation.token == token else None
+                agrees = continuation.token == token
+                self._continuations[i] = continuation.next() if agrees else None
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ class _Continuation:
     tokenizer: Tokenizer
     first: int  # the integer at which `ids` begin
     ids: Ids
-    index: int  # of the next token
+    index: int  # the index of the next token in `ids`
 
     @property
     def token(self) -> int:
@@ -95,9 +98,9 @@ class _Continuation:
 
 
 def _continuation(tokenizer: Tokenizer, n: int, begun: str) -> _Continuation | None:
-    """What follows `begun` in the word of n; None if that word begins otherwise."""
+    """The text after `begun`, the first letters of the word of n; None if they do not match."""
     first = max(2, n - ENCODER_MARGIN)
-    text = words(first, n + LOOKAHEAD + ENCODER_MARGIN, threads=1)
+    text = words(first, n + SIEVED_AHEAD + ENCODER_MARGIN, threads=1)
     before = len(spell(text[: n - first])) + len(begun)
     if not spell(text[n - first :]).startswith(begun):
         return None

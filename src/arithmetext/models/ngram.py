@@ -2,8 +2,8 @@
 
 Each word that has a token is a class of its own. All other words form one class; within it each
 word has a fixed probability. An n-gram of k words is one number with 8 bits per word: the context,
-its last word first, then the word that follows. Sorted, the n-grams whose contexts end alike stand
-together, so one sort serves all orders.
+its last word first, then the word that follows. After sorting, n-grams whose contexts end with the
+same words are adjacent, so one sort serves all orders.
 
 Every order is interpolated with the one below, as in a Pitman–Yor process. If N words follow a
 context, T of them different, a word seen c times has the probability
@@ -11,8 +11,7 @@ context, T of them different, a word seen c times has the probability
     (c - d [c > 0] + (s + d T) P(word | context shorter by one word)) / (N + s).
 
 The discount d and the strength s of each order are fitted on windows that were not counted. On this
-text the rule is better than that of Witten and Bell, and than the continuation counts of Kneser and
-Ney.
+text the rule is better than Witten–Bell smoothing and than Kneser–Ney continuation counts.
 """
 
 from collections.abc import Sequence
@@ -43,16 +42,17 @@ _DISCOUNTS = [k / 20 for k in range(20)]
 _STRENGTHS = [2.0**k for k in range(-4, 13)]
 
 _OTHER = 0  # the class of words without a token; the class of any other word is its rank
-_NOTHING = 255  # stands in a context for a word before the beginning
-_EMPTY = np.uint64(0xFFFFFFFFFFFFFF00)  # a context of seven of these; the last byte is always 0
+_NOTHING = 255  # the class of a missing word, before the beginning of the text
+# A context of seven missing words, one byte (255) for each; the lowest byte of a context is unused.
+_EMPTY = np.uint64(0xFFFFFFFFFFFFFF00)
 _U = np.uint64
 
 _Grams = tuple[Words, NDArray[np.uint32]]  # n-grams of one order, sorted, and their counts
 
 
 @dataclass(frozen=True)
-class WordScore:
-    """How well words are predicted, each from the true ones before it."""
+class TextScore:
+    """How well the words of a text are predicted, each from the true words before it."""
 
     nats: float  # per word
     accuracy: float
@@ -98,8 +98,8 @@ class NGram(LanguageModel):
         if words < 1:
             raise InputError(f"the number of words to count must be 1 or more, not {words}")
         number = -(-words // _WINDOW)
-        places = random_windows(splits(n).train, number + _HELD_OUT, _WINDOW, seed)
-        return cls(order, places[:number], places[number:], tokens=tokens)
+        windows = random_windows(splits(n).train, number + _HELD_OUT, _WINDOW, seed)
+        return cls(order, windows[:number], windows[number:], tokens=tokens)
 
     def _count(self, ranges: Sequence[Range]) -> tuple[list[_Grams], Words]:
         """The n-grams of each order from 1 on, and all words without a token that occurred."""
@@ -129,7 +129,7 @@ class NGram(LanguageModel):
     def _spread(self, seen: Words) -> tuple[Words, Probabilities]:
         """The words without a token that occur below 2^63, sorted, and their probabilities.
 
-        Words never seen share the probability of those seen once (Good–Turing).
+        Unseen words share the probability of the words seen once (Good–Turing).
         """
         every = dictionary(MAX)
         others = np.flatnonzero(self.ranks[every.words] == _OTHER)
@@ -142,17 +142,17 @@ class NGram(LanguageModel):
         return words, probabilities / probabilities.sum()
 
     def _fit(self, texts: Sequence[Words]) -> None:
-        """Fit discount and strength of each order in turn; they do not depend on higher orders."""
+        """Fit discount and strength of each order in turn; higher orders do not affect them."""
         classes = np.concatenate([self.ranks[text] for text in texts])
         contexts = np.concatenate([_contexts(self.ranks[text]) for text in texts])
         lower = self._single[classes]
         for k in range(2, self.order + 1):
             part = slice(self._starts[k - 1], self._starts[k])
-            found = np.empty((len(classes), 3))
-            _look_up(_grams(contexts, classes, k), self._keys[part], self._counts[part], found)
-            d, s = _fitted(found, lower)
+            stats = np.empty((len(classes), 3))
+            _look_up(_grams(contexts, classes, k), self._keys[part], self._counts[part], stats)
+            d, s = _fitted(stats, lower)
             self._discounts[k], self._strengths[k] = d, s
-            lower = _mixed(found, lower, d, s)
+            lower = _mixed(stats, lower, d, s)
 
     def class_probabilities(self, contexts: Words) -> Probabilities:
         """Probability of each class after each context, [contexts, classes]."""
@@ -161,8 +161,8 @@ class NGram(LanguageModel):
         _interpolate(contexts, *grams, self._discounts, self._strengths, out)
         return out
 
-    def score(self, words: Words) -> WordScore:
-        """Score a text, each word predicted from the true ones before it."""
+    def score(self, words: Words) -> TextScore:
+        """Score a text, each word predicted from the true words before it."""
         classes = self.ranks[words]
         contexts = _contexts(classes)
         others = np.searchsorted(self.other_words, words[classes == _OTHER])
@@ -175,7 +175,7 @@ class NGram(LanguageModel):
             nats -= np.log(p[np.arange(b - a), classes[a:b]]).sum()
             p[:, _OTHER] *= self.other_probabilities[likeliest]
             right += int(np.count_nonzero(guesses[p.argmax(1)] == words[a:b]))
-        return WordScore(float(nats) / len(words), right / len(words))
+        return TextScore(float(nats) / len(words), right / len(words))
 
     @property
     def description(self) -> str:
@@ -189,10 +189,10 @@ class NGram(LanguageModel):
             ends = np.flatnonzero((row == SPACE) | (row >= FIRST_WORD))
             last = row[ends[-LARGEST_ORDER:]]
             for rank in np.where(last >= FIRST_WORD, last - FIRST_WORD + 1, _OTHER).tolist():
-                state.contexts[i] = _after(state.contexts[i], _U(rank))
+                state.contexts[i] = _extended(state.contexts[i], _U(rank))
             if len(ends):
                 reading.spell(i, row[ends[-1] + 1 :].tolist())
-            elif len(row):  # it may begin inside a word
+            elif len(row):  # the prompt may begin inside a word
                 reading.lose(i)
         return reading
 
@@ -211,16 +211,16 @@ class _Contexts:
 
     def advance(self, prompts: NDArray[np.int64], words: Words) -> None:
         ranks = self.model.ranks[words].astype(np.uint64)
-        self.contexts[prompts] = _after(self.contexts[prompts], ranks)
+        self.contexts[prompts] = _extended(self.contexts[prompts], ranks)
 
 
-def _after(contexts: Any, ranks: Any) -> Any:
-    """Contexts with one more word; the eighth from the end drops out."""
+def _extended(contexts: Any, ranks: Any) -> Any:
+    """Append a word to contexts; only the last seven words of a context stay."""
     return contexts >> _U(8) & _EMPTY | ranks << _U(56)
 
 
 def _grams(contexts: Words, classes: Counts, k: int) -> Words:
-    """The n-grams of k words that contexts make with the words after them."""
+    """The n-grams of k words: the last k - 1 words of each context, and the word after it."""
     ends = classes.astype(np.uint64)
     return contexts >> _U(72 - 8 * k) << _U(8) | ends if k > 1 else ends
 
@@ -229,11 +229,11 @@ def _cut(size: int, keys: Words, counts: NDArray[np.uint32]) -> _Grams:
     return keys[:size].copy(), counts[:size].copy()
 
 
-def _fitted(found: Probabilities, lower: Probabilities) -> tuple[float, float]:
+def _fitted(stats: Probabilities, lower: Probabilities) -> tuple[float, float]:
     """The discount and the strength with the highest likelihood."""
 
     def cost(d: float, s: float) -> float:
-        return -float(np.log(_mixed(found, lower, d, s)).sum())
+        return -float(np.log(_mixed(stats, lower, d, s)).sum())
 
     d, s = 0.5, 1.0
     for _ in range(3):  # alternate; nothing changes after three rounds
@@ -242,12 +242,12 @@ def _fitted(found: Probabilities, lower: Probabilities) -> tuple[float, float]:
     return d, s
 
 
-def _mixed(found: Probabilities, lower: Probabilities, d: float, s: float) -> Probabilities:
+def _mixed(stats: Probabilities, lower: Probabilities, d: float, s: float) -> Probabilities:
     """Interpolate counts with the probabilities of the order below.
 
-    found: [words, 3], the columns of `_look_up`; lower: [words].
+    stats: [words, 3], the columns of `_look_up`; lower: [words].
     """
-    count, total, kinds = found.T
+    count, total, kinds = stats.T
     mixed: Probabilities = (count - d * (count > 0) + (s + d * kinds) * lower) / (total + s)
     return np.where(total > 0, mixed, lower)
 
@@ -265,7 +265,7 @@ def _contexts(classes: Counts) -> Words:
 
 @kernel
 def _run_lengths(keys: Any, counts: Any) -> int:
-    """Reduce sorted keys to one of each, with counts; return how many are left."""
+    """Keep one of each of the sorted keys, and count them; return how many are left."""
     size = 0
     for key in keys:
         if size and keys[size - 1] == key:
@@ -279,9 +279,9 @@ def _run_lengths(keys: Any, counts: Any) -> int:
 
 @kernel
 def _shorten(keys: Any, counts: Any, shorter: Any, sums: Any) -> int:
-    """Drop the earliest word of n-grams and merge those that become equal; return how many remain.
+    """Drop the earliest word of n-grams and merge equal ones; return how many remain.
 
-    Equal shorter contexts stand together already, so one pass is enough.
+    Equal shorter contexts are already adjacent, so one pass is enough.
     """
     total = np.zeros(256, np.uint32)
     kinds = np.empty(256, np.uint8)  # the words after this context
@@ -303,7 +303,7 @@ def _shorten(keys: Any, counts: Any, shorter: Any, sums: Any) -> int:
 
 @kernel
 def _lower_bound(keys: Any, a: Any, b: Any, key: Any) -> Any:
-    """Where in keys[a:b] the first stands that is not less, if all that are less stand first."""
+    """The index of the first element of the sorted keys[a:b] that is ≥ key; b if there is none."""
     while a < b:
         middle = (a + b) >> 1
         if keys[middle] < key:
@@ -314,8 +314,12 @@ def _lower_bound(keys: Any, a: Any, b: Any, key: Any) -> Any:
 
 
 @kernel
-def _look_up(grams: Any, keys: Any, counts: Any, found: Any) -> None:
-    """Columns: count of the n-gram, count of its context, number of different words after it."""
+def _look_up(grams: Any, keys: Any, counts: Any, stats: Any) -> None:
+    """Fill in three numbers for each n-gram, stats: [n-grams, 3].
+
+    These are the count of the n-gram, the count of its context, and the number of different words
+    after the context.
+    """
     for i in range(len(grams)):
         context = grams[i] >> _U(8)
         count = total = kinds = 0
@@ -325,14 +329,14 @@ def _look_up(grams: Any, keys: Any, counts: Any, found: Any) -> None:
             total += counts[j]
             kinds += 1
             j += 1
-        found[i, 0], found[i, 1], found[i, 2] = count, total, kinds
+        stats[i, 0], stats[i, 1], stats[i, 2] = count, total, kinds
 
 
 @kernel
 def _interpolate(
     contexts: Any, keys: Any, counts: Any, starts: Any, discounts: Any, strengths: Any, out: Any
 ) -> None:
-    """Turn probabilities of single words into those of words after contexts, order by order."""
+    """Turn unigram probabilities into probabilities after contexts, order by order."""
     for i in range(len(contexts)):
         for k in range(2, len(starts)):
             context = contexts[i] >> _U(72 - 8 * k)
@@ -343,7 +347,7 @@ def _interpolate(
                 total += counts[end]
                 end += 1
             if total == 0:
-                break  # a longer context was not seen either
+                break  # no longer context was seen either
             share = 1 / (total + strengths[k])
             out[i] *= (strengths[k] + discounts[k] * (end - begin)) * share
             for j in range(begin, end):

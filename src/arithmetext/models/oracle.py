@@ -14,27 +14,27 @@ from ..tokens.spelling import letters
 from .language import LanguageModel, Prompts
 from .spelled import Probabilities, WordReading
 
-SPAN = 1 << 20  # integers that it predicts; the paper's far windows have 10^6
-SAMPLE = 1 << 22  # integers after them, from which the probabilities are estimated
+SPAN = 1 << 20  # integers that the oracle predicts; the paper's far windows have 10^6
+SAMPLE = 1 << 22  # integers after the span, from which the probabilities are estimated
 
 
 class Oracle(LanguageModel):
     """Knows the residues of at ≤ n < at + SPAN modulo all powers of the primes up to a bound."""
 
     at: int
-    can_score = False  # it must be told where a sequence stands
+    can_score = False  # it needs the integers of a sequence
 
     def __init__(self, rests: RestCounts, at: int, tokens: WordTokens) -> None:
         self.rests, self.at, self.tokens = rests, at, tokens
         self.vocabulary = tokens.size
         self.ranks = ranks_of(tokens.words)
-        # Many integers have the same residues as far as it knows them.
+        # Many integers have the same evidence.
         self._rests_of = lru_cache(1 << 10)(self._find_rests)
         self.by_rank = lru_cache(1 << 14)(self._find_by_rank)
 
     @classmethod
     def estimate(cls, bound: int, at: int, *, tokens: WordTokens, count: int = SAMPLE) -> "Oracle":
-        """Estimate it from integers of the same size, none of which it has to predict."""
+        """Estimate the oracle from integers of the same size that it never predicts."""
         lo, hi = at + SPAN, at + SPAN + count
         if count < 1 or hi - at > at // 8:
             raise InputError(
@@ -49,11 +49,11 @@ class Oracle(LanguageModel):
 
     def word_distribution(self, n: int) -> tuple[Words, Probabilities]:
         """The words that n can have given its residues, and their probabilities."""
-        [known] = self.known(np.array([n], np.uint64))
-        return self.distribution(*known)
+        [evidence] = self.evidence(np.array([n], np.uint64))
+        return self.distribution(*evidence)
 
-    def known(self, integers: NDArray[np.uint64]) -> list[tuple[int, int]]:
-        """What it knows of each integer: the beginning of the word, and the bin of the cofactor."""
+    def evidence(self, integers: NDArray[np.uint64]) -> list[tuple[int, int]]:
+        """The beginning of the word of each integer, and the bin of its cofactor."""
         for n in integers.min(), integers.max():
             if not self.at <= n < self.at + SPAN:
                 raise InputError(f"the oracle predicts {self.at} ≤ n < {self.at + SPAN}, not {n}")
@@ -61,30 +61,30 @@ class Oracle(LanguageModel):
         bins = self.rests.grid.bins(integers, parts)
         return list(zip(beginnings.tolist(), bins.tolist(), strict=True))
 
-    def distribution(self, beginning: int, cofactor: int) -> tuple[Words, Probabilities]:
+    def distribution(self, beginning: int, cofactor_bin: int) -> tuple[Words, Probabilities]:
         """The words with this beginning and this bin of the cofactor, and their probabilities."""
-        rests, probabilities = self._rests_of(cofactor)
+        rests, probabilities = self._rests_of(cofactor_bin)
         return np.uint64(beginning) << 2 * np.bitwise_count(rests) | rests, probabilities
 
-    def _find_rests(self, cofactor: int) -> tuple[Words, Probabilities]:
-        if cofactor == 1:  # the bin of 1 alone
+    def _find_rests(self, cofactor_bin: int) -> tuple[Words, Probabilities]:
+        if cofactor_bin == 1:  # this bin holds the cofactor 1 alone
             return np.zeros(1, np.uint64), np.ones(1)
         # No rest is the word of an integer larger than the cofactor.
-        known, end = self.rests.dictionary, self.rests.grid.end(cofactor)
-        ranks = np.arange(1, 1 + np.searchsorted(known.least, end), dtype=np.uint64)
-        probabilities = self.rests.probabilities(np.full_like(ranks, cofactor), ranks)
-        return known.words[: len(ranks)], probabilities / probabilities.sum()
+        dictionary, end = self.rests.dictionary, self.rests.grid.end(cofactor_bin)
+        ranks = np.arange(1, 1 + np.searchsorted(dictionary.least, end), dtype=np.uint64)
+        probabilities = self.rests.probabilities(np.full_like(ranks, cofactor_bin), ranks)
+        return dictionary.words[: len(ranks)], probabilities / probabilities.sum()
 
-    def _find_by_rank(self, beginning: int, cofactor: int) -> Probabilities:
+    def _find_by_rank(self, beginning: int, cofactor_bin: int) -> Probabilities:
         """Probabilities of all words without a token together, then of each word with one."""
-        words, probabilities = self.distribution(beginning, cofactor)
+        words, probabilities = self.distribution(beginning, cofactor_bin)
         sums = np.bincount(self.ranks[words], probabilities, minlength=1 + len(self.tokens.words))
         return sums.astype(np.float64)
 
     def read(self, prompts: Prompts, *, stride: int = 1) -> WordReading:
-        """Use the integers of the prompts, and of the ids only an incomplete word at the end."""
+        """Read the integers of the prompts; of their ids, only an incomplete word at the end."""
         if prompts.integers is None:
-            raise InputError("the oracle needs the integers at which prompts stand")
+            raise InputError("the oracle needs the integers of the prompts")
         reading = WordReading(self.tokens, _NextIntegers(self, prompts.integers.astype(np.uint64)))
         for i, row in enumerate(prompts.ids.cpu().numpy()):
             reading.spell(i, letters(self.tokens.decode(row, inside=True).tail).tolist())
@@ -92,7 +92,7 @@ class Oracle(LanguageModel):
 
     @property
     def description(self) -> str:
-        return f"oracle, told n modulo the primes up to {self.rests.bound}"
+        return f"oracle, knows n modulo all powers of the primes up to {self.rests.bound}"
 
 
 class _NextIntegers:
@@ -103,7 +103,7 @@ class _NextIntegers:
 
     def probabilities(self) -> Probabilities:
         oracle = self.oracle
-        return np.stack([oracle.by_rank(*known) for known in oracle.known(self.integers)])
+        return np.stack([oracle.by_rank(*pair) for pair in oracle.evidence(self.integers)])
 
     def others(self, prompt: int) -> tuple[Words, Probabilities]:
         words, probabilities = self.oracle.word_distribution(int(self.integers[prompt]))

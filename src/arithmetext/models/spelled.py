@@ -1,11 +1,12 @@
 """Turn a model that predicts words into a language model over word tokens.
 
-Most words are one token. The others are spelled letter by letter, with a space at the end. They all
-begin with the letter 1, so the probability of that letter is the sum of theirs. Each later letter
-has the sum of the words that agree with what is spelled so far, divided by the sum before it.
+Most words are one token. The other words, without a token, are spelled letter by letter, with a
+space at the end. They all begin with the letter 1, so P(first letter 1) is their total probability.
+P(next letter) is the total probability of the words without a token that match the letters up to
+and including it, divided by the total of the words that match the letters before it.
 
-Tokens may spell something that is no word, which shows only afterwards. From there to the next
-space all letters are equally likely, and the whole counts as a word without a token.
+If the letters match no word, all letters are equally likely until the next space, and what they
+spell counts as a word without a token.
 """
 
 from collections.abc import Sequence
@@ -29,10 +30,10 @@ _NO_WORD = np.uint64(0)
 
 
 class WordState(Protocol):
-    """What a model of words remembers of its prompts."""
+    """The state of a model of words after its prompts."""
 
     def probabilities(self) -> Probabilities:
-        """Of the next word, [prompts, 1 + words]; column 0 is for all words without a token."""
+        """Of the next word, [prompts, 1 + words]; column 0: all words without a token together."""
 
     def others(self, prompt: int) -> tuple[Words, Probabilities]:
         """The words without a token, and their probabilities up to a common factor."""
@@ -46,7 +47,7 @@ class WordReading:
 
     def __init__(self, tokens: WordTokens, state: WordState) -> None:
         self._tokens, self._state = tokens, state
-        self._begun: dict[int, _Spelling] = {}  # by prompt, for those that end inside a word
+        self._begun: dict[int, _Spelling] = {}  # by index of a prompt that ends inside a word
 
     def log_probabilities(self) -> Tensor:
         words = self._state.probabilities()
@@ -85,16 +86,16 @@ class WordReading:
             self._begun[prompt].append(letter)
 
     def lose(self, prompt: int) -> None:
-        """Treat the prompt as standing inside an unknown word."""
+        """Treat the prompt as ending inside an unknown word."""
         self._begun[prompt] = _Spelling(np.zeros(0, np.uint64), np.zeros(0))
 
 
 class _Spelling:
-    """The words that agree with the letters spelled so far."""
+    """The words that match the letters spelled so far."""
 
     def __init__(self, words: Words, probabilities: Probabilities) -> None:
         self._lengths = 2 * np.bitwise_count(words)
-        self._words = words << (64 - self._lengths)  # so that letters stand at fixed bits
+        self._words = words << (64 - self._lengths)  # so that letters have fixed bits
         self._probabilities = probabilities
         self._spelled = 0
 
@@ -113,13 +114,13 @@ class _Spelling:
         return sums / np.float64(sums.sum())
 
     def append(self, letter: int) -> None:
-        agree = self._next() == letter
-        self._words, self._lengths = self._words[agree], self._lengths[agree]
-        self._probabilities = self._probabilities[agree]
+        matching = self._next() == letter
+        self._words, self._lengths = self._words[matching], self._lengths[matching]
+        self._probabilities = self._probabilities[matching]
         self._spelled += 1
 
     def word(self) -> np.uint64:
-        """The word that ends here."""
+        """The word that ends after these letters; 0 if they spell none."""
         self.append(SPACE)
         if not len(self._words):
             return _NO_WORD

@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 def unfilled() -> Iterator[None]:
     """Models made in this `with` block have shapes but take no memory.
 
-    So a file is compared with the model that it should hold before anything is allocated.
+    So a file can be compared with the expected shapes before anything is allocated.
     """
     with torch.device("meta"), _NoValues():
         yield
