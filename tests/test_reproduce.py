@@ -66,7 +66,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "ntp_losses": {"trained": {size: _with_vocabulary("ntp", size) for size in (64, 256, 1024)}},
     "mlm_losses": {
         part: {size: _with_vocabulary(task, size) for size in (64, 256)}
-        for part, task in (("trained", "mlm"), ("masked", "mlm"), ("causal", "ntp"))
+        for part, task in (("best_masked", "mlm"), ("masked_like_causal", "mlm"), ("causal", "ntp"))
     },
     "mlm_accuracy": {"model": _with_vocabulary("mlm", "64"), "windows": 4},
     "accuracy_length": {

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from arithmetext.paper.studies.dataset_splits import Range, Result, summarise, verdicts
+from arithmetext.paper.studies.dataset_splits import Result, SplitRange, summarise, verdicts
 
 from .cases import Case, check
 
@@ -39,14 +39,14 @@ def small(
 
     `longer` lengthens the training part of some chunks. Chunks in `shorter` end one word earlier.
     """
-    ranges = [Range("test", None, start, start + words - 1, words) for start in starts]
+    ranges = [SplitRange("test", None, start, start + words - 1, words) for start in starts]
     for chunk in range(1, 11):
         start = 400 * (chunk - 1) + 1
         first, middle = start + (chunk == 1), start + 300 + (longer or {}).get(chunk, 0)
         last = start + 399 - (chunk in shorter)
         use = "test" if chunk == tested else "validation"
-        ranges.append(Range("training", chunk, first, middle - 1, middle - first))
-        ranges.append(Range(use, chunk, middle, last, last - middle + 1))
+        ranges.append(SplitRange("training", chunk, first, middle - 1, middle - first))
+        ranges.append(SplitRange(use, chunk, middle, last, last - middle + 1))
     return summarise(4000, ranges)
 
 

@@ -2,7 +2,7 @@ import pytest
 
 from arithmetext.evaluation.estimates import wilson
 from arithmetext.paper.studies import locator as study
-from arithmetext.paper.studies.locator import Longest, Row, summarize_longest
+from arithmetext.paper.studies.locator import Longest, Row, summarise_longest
 
 from .cases import Case, check, committed, edited
 
@@ -28,7 +28,7 @@ def test_the_longest_windows_are_taken_together() -> None:
             (10**15, 128, 24, 1e-3),
         )
     ]
-    assert summarize_longest(rows) == Longest(128, found=49, windows=50, expected=1e-3)
+    assert summarise_longest(rows) == Longest(128, found=49, windows=50, expected=1e-3)
 
 
 def test_a_search_that_stopped_early_says_so() -> None:

@@ -12,12 +12,12 @@ from .cases import Case, check, committed, draw, edited
 # prediction 7.4 and 5.7.
 CASES: list[Case] = [
     (
-        {"trained.64.curve.plateau": None},
+        {"best_masked.64.curve.plateau": None},
         {"plateau": False, "ends-later-for-larger-d": False},
     ),
-    ({"trained.256.curve.plateau.end": 78.0}, {"ends-later-for-larger-d": False}),
-    ({"trained.256.curve.plateau.end": 79.0}, {}),
-    ({"trained.256.record.config.training.batch": 8192}, {"ends-later-for-larger-d": False}),
+    ({"best_masked.256.curve.plateau.end": 78.0}, {"ends-later-for-larger-d": False}),
+    ({"best_masked.256.curve.plateau.end": 79.0}, {}),
+    ({"best_masked.256.record.config.training.batch": 8192}, {"ends-later-for-larger-d": False}),
     ({"masked_lengths.64.ratio": 7.3}, {"more-evident": False}),
     ({"masked_lengths.256.ratio": 5.6}, {"more-evident": False}),
     ({"masked_lengths.256.ratio": 5.8, "masked_lengths.256.ended": True}, {}),
@@ -35,8 +35,8 @@ def test_verdicts(case: Case) -> None:
 @pytest.mark.parametrize(
     "edits",
     [
-        {f"trained.{size}.record.validation": [] for size in (64, 256)},
-        {f"trained.{size}.curve.plateau": None for size in (64, 256)},
+        {f"best_masked.{size}.record.validation": [] for size in (64, 256)},
+        {f"best_masked.{size}.curve.plateau": None for size in (64, 256)},
         {f"masked_lengths.{size}": NO_PLATEAU for size in (64, 256)},
     ],
 )

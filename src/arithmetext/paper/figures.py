@@ -32,10 +32,10 @@ def styles() -> list[dict[str, Any]]:
 
 def plot_estimates(axes: Axes, x: ArrayLike, estimates: Sequence[Estimate], **style: Any) -> None:
     """Values with error bars for their intervals; unknown values are left out."""
-    known = [(a, e) for a, e in zip(np.asarray(x), estimates, strict=True) if e.value is not None]
-    values, low, high = np.array([e for _, e in known], np.float64).reshape(-1, 3).T
+    points = [(a, e) for a, e in zip(np.asarray(x), estimates, strict=True) if e.value is not None]
+    values, low, high = np.array([e for _, e in points], np.float64).reshape(-1, 3).T
     axes.errorbar(
-        [a for a, _ in known], values, yerr=[values - low, high - values], capsize=2, **style
+        [a for a, _ in points], values, yerr=[values - low, high - values], capsize=2, **style
     )
 
 
@@ -84,7 +84,7 @@ def swarm(values: ArrayLike, *, bin_width: float, most: float) -> np.ndarray:
 
 
 def beta_position(beta: float, betas: Sequence[float]) -> float:
-    """Where β stands on a logarithmic axis: infinity at 2.5 times the largest finite one."""
+    """The position of β on a logarithmic axis: infinity is at 2.5 times the largest finite β."""
     return min(beta, 2.5 * max(each for each in betas if each < inf))
 
 

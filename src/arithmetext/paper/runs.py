@@ -35,7 +35,7 @@ class Generation:
 
 @dataclass(frozen=True)
 class Record:
-    """What is known about a finished run besides its weights."""
+    """A finished run without its weights: configuration, environment, speed and losses."""
 
     config: dict[str, Any]
     environment: dict[str, Any]
@@ -72,9 +72,9 @@ class TrainedModel:
         return restored
 
     def training(self) -> Training:
-        known = self.record()
+        record = self.record()
         token = {"bpe": "a piece of text", "words": "a word"}[self.config.tokens.kind]
-        return Training(known.tokens, known.seconds, known.environment["device"], token)
+        return Training(record.tokens, record.seconds, record.environment["device"], token)
 
     def load(self) -> Subject:
         """The model, ready to be measured."""
@@ -86,7 +86,7 @@ class TrainedModel:
             return make_model(self.config).parameter_count
 
     def prompts(self, at: int, how: Generation) -> TextPrompts:
-        """TextPrompts from text near `at` that the model was not trained on."""
+        """Prompts from text near `at` that the model was not trained on."""
         model = self.load()
         return draw(
             model.tokenizer,
@@ -98,7 +98,7 @@ class TrainedModel:
         )
 
     def continuations(self, at: int, how: Generation) -> tuple[TextPrompts, Continuations]:
-        """TextPrompts near `at` and their likeliest continuations (β = ∞)."""
+        """Prompts near `at` and their likeliest continuations (β = ∞)."""
         return _continuations(self, at, how)
 
 
@@ -136,14 +136,14 @@ def mlm(scale: str) -> TrainedModel:
 def with_vocabulary(task: str, scale: str, size: int) -> TrainedModel:
     """A model whose tokens are pieces of words, with a vocabulary of this size.
 
-    On one card it is the paper's model and optimizer, trained for minutes. Short training needs
+    At gpu scale it is the paper's model and optimizer, trained for minutes. Short training needs
     many small steps: after 400 steps of 2^19 tokens the loss is still high. Masked modelling also
     needs rotary positions: with learned ones, 2,000 small steps do not leave the plateau.
     """
     if scale == "laptop":
         return _on_laptop(task, size, 250 if task == "ntp" else 200)
     longer = {"ntp": 6500, "mlm": 5000}[task]
-    model = _on_card(task, size, scale, longer if size == 256 else 2000)
+    model = _on_gpu(task, size, scale, longer if size == 256 else 2000)
     if (task, scale) == ("mlm", "gpu"):
         return TrainedModel(model.recipe, (*model.changes, "model.positions=rotary"))
     return model
@@ -152,9 +152,7 @@ def with_vocabulary(task: str, scale: str, size: int) -> TrainedModel:
 def mlm_with_learned_positions(scale: str, size: int) -> TrainedModel:
     """Masked modelling with the learned positions of next-token prediction."""
     return (
-        _on_card("mlm", size, scale, 2000)
-        if scale == "gpu"
-        else with_vocabulary("mlm", scale, size)
+        _on_gpu("mlm", size, scale, 2000) if scale == "gpu" else with_vocabulary("mlm", scale, size)
     )
 
 
@@ -195,7 +193,7 @@ def _on_laptop(task: str, size: int, steps: int) -> TrainedModel:
     return TrainedModel(f"{task}-laptop", (*tokens, *training))
 
 
-def _on_card(task: str, size: int, scale: str, steps: int) -> TrainedModel:
+def _on_gpu(task: str, size: int, scale: str, steps: int) -> TrainedModel:
     name = f"{task}-paper" + (f"-d{size}" if size != 256 else "")
     if scale == "paper":
         return TrainedModel(name)

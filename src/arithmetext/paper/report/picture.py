@@ -24,7 +24,7 @@ def svg(figure: Figure, name: str) -> str:
     """
     drawn = io.StringIO()
     figure.savefig(drawn, format="svg", metadata=_NO_METADATA)
-    used = dict.fromkeys(found[2] for found in _REFERENCE.finditer(drawn.getvalue()))
+    used = dict.fromkeys(match[2] for match in _REFERENCE.finditer(drawn.getvalue()))
     names = {old: f"{name}-{number}" for number, old in enumerate(used, start=1)}
     root = ElementTree.fromstring(drawn.getvalue())
     _remove_style(root)

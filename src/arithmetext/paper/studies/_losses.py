@@ -1,6 +1,6 @@
 """What the two studies of losses share: how runs are drawn, and the claims about plateaus.
 
-Runs are given by the size D of their vocabulary.
+RunsBySize are given by the size D of their vocabulary.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from ..study import Table, Verdict
 from ..wording import format_percent, join
 
 SHOWN = 20  # validations in figure and table, at most
-LATER = 1.1  # times as many steps: a smaller difference does not count
+MIN_END_RATIO = 1.1  # a plateau ends later if it ends after more than this many times the steps
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class TrainingRun:
         return self.record.tokens // self.batch
 
 
-Runs = Mapping[int, TrainingRun]
+RunsBySize = Mapping[int, TrainingRun]
 
 
 def summarise(record: Record) -> TrainingRun:
@@ -60,12 +60,12 @@ def summarise(record: Record) -> TrainingRun:
 
 
 def draw_losses_by_step(
-    axes: Axes, runs: Runs, lowest: Mapping[int, float], dotted: Runs | None = None
+    axes: Axes, runs: RunsBySize, lowest: Mapping[int, float], dotted: RunsBySize | None = None
 ) -> None:
-    """Losses over that of a uniform guess, with a legend.
+    """Losses divided by the loss of a uniform guess, with a legend.
 
-    Thin lines are the lowest losses without attention. `dotted` are other runs, of which only the
-    smoothed training loss is drawn.
+    Thin lines are the lowest losses without attention. Only the smoothed training loss is
+    drawn of the runs in `dotted`.
     """
     draw_losses(axes, runs, {size: (1, 1 / log(size)) for size in runs})
     legend = [
@@ -87,7 +87,7 @@ def draw_losses_by_step(
     axes.set_ylabel("loss / ln D")
 
 
-def draw_losses(axes: Axes, runs: Runs, units: Mapping[int, tuple[float, float]]) -> None:
+def draw_losses(axes: Axes, runs: RunsBySize, units: Mapping[int, tuple[float, float]]) -> None:
     """Training as lines, validation as markers, and plateaus as pale bands along the lines.
 
     `units` are the factors of steps and losses for each D.
@@ -101,20 +101,20 @@ def draw_losses(axes: Axes, runs: Runs, units: Mapping[int, tuple[float, float]]
             axes.plot(*band, color=colour, lw=9, alpha=0.3, solid_capstyle="butt")
         training = (np.array(run.record.training) * units[size]).T
         axes.plot(*training, color=colour, ls=style["ls"], lw=1.3)
-        rows = [(row["step"], row["validation_loss"]) for row in _some(run.record.validation)]
+        rows = [(row["step"], row["validation_loss"]) for row in _thin_out(run.record.validation)]
         validation = (np.array(rows).reshape(-1, 2) * units[size]).T
         axes.plot(*validation, style["marker"], color=colour, markerfacecolor="white", ms=5)
     axes.set_xscale("log")
     axes.grid(alpha=0.3)
 
 
-def _some(rows: Sequence[Any]) -> Sequence[Any]:
+def _thin_out(rows: Sequence[Any]) -> Sequence[Any]:
     """Every k-th row, ending with the last, at most SHOWN."""
     stride = -(-len(rows) // SHOWN) or 1
     return rows[(len(rows) - 1) % stride :: stride]
 
 
-def how_trained(runs: Runs) -> str:
+def describe_training(runs: RunsBySize) -> str:
     """The model, its batches and how long it was trained, in a sentence."""
     first, *_ = runs.values()
     model = first.record.config["model"]
@@ -128,29 +128,31 @@ def how_trained(runs: Runs) -> str:
     )
 
 
-def what_a_plateau_is() -> str:
+def define_plateau() -> str:
     """How plateaus are found, for captions."""
     return (
         f"The speed of learning is −dloss/dln(step), smoothed over {WIDTH:g} in ln(step). A plateau"
-        f" is where it slows to less than {format_percent(SLOW)} of its speed before and after,"
-        f" with a fall of the loss by at least {format_percent(FALL)} on either side; it lasts"
-        f" while the loss stays within {format_percent(BAND)}."
+        f" is where learning slows to less than {format_percent(SLOW)} of its speed before and"
+        f" after, and the loss falls by at least {format_percent(FALL)} on either side; the plateau"
+        f" lasts while the loss stays within {format_percent(BAND)}."
     )
 
 
-def about_lowest(lowest: Mapping[int, float], *, seen: str) -> str:
+def describe_lowest_losses(lowest: Mapping[int, float], *, seen: str) -> str:
     """The lowest losses without attention, to compare with the levels of plateaus."""
     shares = join(f"{loss / log(size):.3f}" for size, loss in lowest.items())
     return f"The lowest loss without attention, where a model sees only {seen}, is {shares} ln D."
 
 
-def loss_table(runs: Runs, lowest: Mapping[int, float], *, mark_plateau: bool = True) -> Table:
+def loss_table(
+    runs: RunsBySize, lowest: Mapping[int, float], *, mark_plateau: bool = True
+) -> Table:
     """The losses at powers of two, at validations, and where the plateau lies."""
     header = ["D", "step", "tokens read", "training loss / ln D", "validation loss / ln D"]
     header += ["validation, nats per word", "lowest without attention / ln D", "event"]
     rows = []
     for size, run in runs.items():
-        validations = {row["step"]: row for row in _some(run.record.validation)}
+        validations = {row["step"]: row for row in _thin_out(run.record.validation)}
         plateau, uniform = run.curve.plateau, log(size)
         events = _events(plateau) if plateau and mark_plateau else {}
         powers = {2**k for k in range(int(run.curve.steps[-1]).bit_length())}
@@ -181,7 +183,7 @@ def _events(plateau: Plateau) -> dict[int, str]:
     }
 
 
-def has_plateau(runs: Runs, *, claim: str, paper: str, why: str) -> Verdict:
+def has_plateau(runs: RunsBySize, *, claim: str, paper: str, why: str) -> Verdict:
     """Every curve has a plateau."""
     missing = [
         f"D = {size} has no second descent by step {run.last_step:,}: the run ends before it or"
@@ -204,14 +206,14 @@ def has_plateau(runs: Runs, *, claim: str, paper: str, why: str) -> Verdict:
 def _describe(size: int, run: TrainingRun) -> str:
     plateau = run.curve.plateau
     if plateau is None:
-        return "none found"
-    found = f"steps {plateau.begin:.0f} to {plateau.end:.0f} at {plateau.loss / log(size):.3f} ln D"
+        return "no plateau"
+    text = f"steps {plateau.begin:.0f} to {plateau.end:.0f} at {plateau.loss / log(size):.3f} ln D"
     if plateau.others:
-        found += f", after {join(f'a pause at step {step:.0f}' for step in plateau.others)}"
-    return f"{found}, then a descent that is steepest at step {plateau.steepest:.0f}"
+        text += f", after {join(f'a pause at step {step:.0f}' for step in plateau.others)}"
+    return f"{text}, then a descent that is steepest at step {plateau.steepest:.0f}"
 
 
-def ends_later(runs: Runs, *, claim: str) -> Verdict:
+def ends_later(runs: RunsBySize, *, claim: str) -> Verdict:
     """The plateau ends later for a larger vocabulary."""
     plateaus = {size: run.curve.plateau for size, run in runs.items()}
     ends = [plateau.end for plateau in plateaus.values() if plateau]
@@ -232,17 +234,18 @@ def ends_later(runs: Runs, *, claim: str) -> Verdict:
         key="ends-later-for-larger-d",
         claim=claim,
         paper="further as D increases",
-        ours="one run each; it ends at "
+        ours="one run each; the plateau ends at "
         + "; ".join(
             f"step {plateau.end:.0f} ({plateau.end * runs[size].batch / 1e6:.3g} million tokens)"
             f" for D = {size}"
             if plateau
-            else f"no step found for D = {size}"
+            else f"no step for D = {size}"
             for size, plateau in plateaus.items()
         ),
-        criterion="it ends later by a tenth for every larger D, in steps of the same size",
+        criterion="for every larger D the plateau ends later by more than a tenth, in steps of the"
+        " same size",
         agrees=len(ends) == len(runs)
         and same_batch
-        and all(LATER * one < other for one, other in pairwise(ends)),
+        and all(MIN_END_RATIO * one < other for one, other in pairwise(ends)),
         why=" ".join(why),
     )

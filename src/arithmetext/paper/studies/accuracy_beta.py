@@ -46,7 +46,7 @@ class Result:
     best: dict[str, dict[str, BestBeta]]  # by model and measure
     accuracy_ratio: float  # the GPT-2's best accuracy divided by the HMM's
     most_malformed: float  # the β at which the GPT-2 makes the most malformed words
-    most_malformed_elsewhere: float  # the same without the lowest β
+    most_malformed_elsewhere: float  # as `most_malformed`, but without the lowest β
 
     def row(self, model: str, beta: float) -> BetaQuality:
         return next(row for row in self.curves[model] if row.beta == beta)
@@ -101,7 +101,7 @@ def plot(result: Result) -> Figure:
 
 
 def _plot_measure(axes: Axes, result: Result, measure: str) -> None:
-    """One curve a model; the HMM's is moved to the right a little, and infinity stands apart."""
+    """One curve for each model; the HMM's is slightly to the right, and β = ∞ is not connected."""
     curves = zip(result.curves.items(), COLOURS, (LINES[0], LINES[3]), MARKERS, strict=False)
     for (name, rows), colour, line, marker in curves:
         betas = [row.beta for row in rows]
@@ -163,8 +163,8 @@ def verdicts(result: Result) -> list[Verdict]:
 
 def _best_range(result: Result, measure: str, name: str, key: str) -> Verdict:
     least, greatest = PAPER_BEST[measure]
-    rows, found = result.curves["GPT-2"], result.best["GPT-2"]
-    best, as_good = result.best_row("GPT-2", measure), found[measure].as_good
+    rows, best_betas = result.curves["GPT-2"], result.best["GPT-2"]
+    best, as_good = result.best_row("GPT-2", measure), best_betas[measure].as_good
     claimed = [row.beta for row in rows if least <= row.beta <= greatest]
     others = [row.beta for row in rows if row.beta not in claimed]
     worse = [beta for beta in others if beta not in as_good]
@@ -174,7 +174,7 @@ def _best_range(result: Result, measure: str, name: str, key: str) -> Verdict:
             f" KL^w leaves out true words that were never generated: {_left_out(best)} at"
             f" β = {format_beta(best.beta)} and {_left_out(rows[0])} at"
             f" {format_beta(rows[0].beta)}. The Jensen–Shannon divergence leaves out nothing; it is"
-            f" least at β = {format_beta(found['jensen_shannon'].beta)}."
+            f" least at β = {format_beta(best_betas['jensen_shannon'].beta)}."
         )
     return Verdict(
         key=key,
@@ -197,8 +197,8 @@ def _worse_below_1(result: Result, measure: str, name: str, key: str) -> Verdict
         claim=f"{name} gets worse when β < 1.",
         paper="it does",
         ours=f"{format_estimate(at_low)} at β = {format_beta(low.beta)} against"
-        f" {format_estimate(at_one)} at 1",
-        criterion="it is worse and the intervals do not overlap",
+        f" {format_estimate(at_one)} at β = 1",
+        criterion="the value at the lower β is worse and the two intervals do not overlap",
         agrees=low.merit(measure) < one.merit(measure) and not intervals_overlap(at_low, at_one),
     )
 
@@ -208,14 +208,14 @@ def _malformed(result: Result) -> list[Verdict]:
     most, hmm = (result.row(name, result.most_malformed) for name in ("GPT-2", "HMM"))
     other = result.row("GPT-2", result.most_malformed_elsewhere)
     lowest, elsewhere = rows[0].malformed.value or 0, other.malformed.value or 0
-    some = max(lowest, elsewhere) > 0
+    any_malformed = max(lowest, elsewhere) > 0
     return [
         Verdict(
             key="few-malformed",
             claim=f"Malformed words stay below {bound} for all β ≥ 1/10.",
             paper=f"below {bound}",
             ours=f"at most {format_percents(most.malformed, 2)}, at β = {format_beta(most.beta)}",
-            criterion="no interval lies wholly above the paper's bound",
+            criterion="the whole interval is above the paper's bound at no β",
             agrees=all((row.malformed.low or 0) <= MALFORMED for row in rows),
             why=f"The HMM has {format_percent(hmm.malformed.value or 0, 2)} at the same β.",
         ),
@@ -225,9 +225,11 @@ def _malformed(result: Result) -> list[Verdict]:
             paper="the highest value is reached there",
             ours=f"{format_percent(lowest, 2)} at β = {format_beta(rows[0].beta)}; elsewhere at"
             f" most {format_percent(elsewhere, 2)}, at β = {format_beta(other.beta)}",
-            criterion="the first is the highest",
-            agrees=lowest > elsewhere if some else None,
-            why="" if some else "No word is malformed at any β; none can be if tokens are words.",
+            criterion="the share at the lowest β is higher than at any other β",
+            agrees=lowest > elsewhere if any_malformed else None,
+            why=""
+            if any_malformed
+            else "No word is malformed at any β; none can be if tokens are words.",
         ),
     ]
 
@@ -244,7 +246,7 @@ def _against_hmm(result: Result) -> list[Verdict]:
             ours=f"{format_estimate(gpt.accuracy)} against {format_estimate(hmm.accuracy)}, each at"
             f" its best β, {format_beta(gpt.beta)} and {format_beta(hmm.beta)}:"
             f" {result.accuracy_ratio:.1f} times as many words are right",
-            criterion="at least twice as many are right and the intervals do not overlap",
+            criterion="at least twice as many words are right and the two intervals do not overlap",
             agrees=result.accuracy_ratio >= 2 and not intervals_overlap(gpt.accuracy, hmm.accuracy),
         ),
         Verdict(
@@ -252,9 +254,9 @@ def _against_hmm(result: Result) -> list[Verdict]:
             claim="The HMM has about the same KL^w as GPT-2 at high β.",
             paper="approximately the same",
             ours=f"GPT-2 {format_estimate(gpt_last.kl_paper)} at β = {format_beta(gpt_last.beta)};"
-            f" HMM {format_estimate(hmm_last.kl_paper)} there and"
-            f" {format_estimate(hmm_one.kl_paper)} at 1",
-            criterion="the first interval overlaps one of the other two",
+            f" HMM {format_estimate(hmm_last.kl_paper)} at the same β and"
+            f" {format_estimate(hmm_one.kl_paper)} at β = 1",
+            criterion="the GPT-2's interval overlaps one of the HMM's two",
             agrees=any(
                 intervals_overlap(gpt_last.kl_paper, row.kl_paper) for row in (hmm_last, hmm_one)
             ),

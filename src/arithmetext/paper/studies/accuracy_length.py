@@ -12,6 +12,7 @@ from ...evaluation.estimates import above, overlaps, within
 from ...evaluation.evaluate import Alignment, alignment, by_tokens
 from ...evaluation.lengths import AccuracyCounts, LengthSpread, Trends
 from ...search.residues import closest_bound, curve
+from ...text.splits import TRAINED_TO
 from ..figures import plot_estimates, styles, swarm, token_axis
 from ..runs import TEST_NEAR, TESTS_FAR, Generation, TrainedModel, Training, generation, ntp
 from ..study import Table, Verdict
@@ -21,11 +22,10 @@ TITLE = "Accuracy against the length generated"
 PLACE = 110
 COST = {"laptop": 90, "gpu": 370}
 
-TRAINED_TO = 10**11  # the end of the paper's training text; the claims are about larger integers
 SETTLED = (0.35, 0.45)  # near 0.4
 STEADY = 0.02  # a smaller change of accuracy counts as none
 MAJORITY = (0.3, 0.5)  # around 0.4, for a single continuation
-LOW = 0.12  # just below 0.1, with room for the noise of a single continuation
+LOW = 0.12  # the paper's "just below 0.1", plus the noise of one continuation
 
 
 @dataclass(frozen=True)
@@ -77,11 +77,11 @@ def settings(scale: str) -> Settings:
 def run(settings: Settings) -> Result:
     scales = []
     for at in settings.scales:
-        prompts, made = settings.model.continuations(at, settings.generation)
-        spreads = [lengths.add_spread(length) for length in by_tokens(prompts, made)]
+        prompts, continuations = settings.model.continuations(at, settings.generation)
+        spreads = [lengths.add_spread(length) for length in by_tokens(prompts, continuations)]
         oracles = curve(at, settings.bounds, count=settings.integers)
         accuracies = {oracle.bound: oracle.accuracy for oracle in oracles}
-        scales.append(Scale(at, spreads, alignment(prompts, made), accuracies))
+        scales.append(Scale(at, spreads, alignment(prompts, continuations), accuracies))
     return summarise(scales, settings.model.training(), settings.generation)
 
 
@@ -101,7 +101,7 @@ def summarise(scales: list[Scale], training: Training, generation: Generation) -
 
 
 def far_scales(scales: list[Scale]) -> list[Scale]:
-    """The scales that the paper's claims are about."""
+    """The scales beyond the training text: the paper's claims are about these."""
     return [scale for scale in scales if scale.at > TRAINED_TO]
 
 
@@ -149,7 +149,7 @@ def _plot_continuations(axes: Axes, result: Result) -> None:
         axes.hlines(scale.oracles[result.oracle_bound], *ends, **line)
     axes.scatter([], [], s=9, color="0.4", label="in step to the end")
     axes.scatter([], [], label="slipped", **cross)
-    axes.plot([], [], label=f"knows n modulo primes to {result.oracle_bound}", **line)
+    axes.plot([], [], label=f"oracle, powers of primes up to {result.oracle_bound}", **line)
     axes.plot([], [], "--", label="chance level", **line)
     axes.set_xticks(range(len(result.scales)), [scale.name for scale in result.scales])
     axes.set(xlim=(-0.6, len(result.scales) - 0.4), ylim=(0, axes.get_ylim()[1] * 1.2))
@@ -181,7 +181,7 @@ def caption(result: Result) -> str:
 def table(result: Result) -> Table:
     header = ["integers near", "tokens", "word accuracy", "low", "high", "standard deviation"]
     header += ["minimum", "lower quartile", "median", "upper quartile", "maximum", "prompts"]
-    header.append(f"oracle of primes to {result.oracle_bound}")
+    header.append(f"oracle, powers of primes up to {result.oracle_bound}")
     rows = []
     for scale in result.scales:
         oracle = cell(scale.oracles[result.oracle_bound])
@@ -192,7 +192,7 @@ def table(result: Result) -> Table:
 
 
 def verdicts(result: Result) -> list[Verdict]:
-    far, found, counts = far_scales(result.scales), result.far, result.far_counts
+    far, trends, counts = far_scales(result.scales), result.far, result.far_counts
     first, last = far[0].by_tokens[0].tokens, far[0].whole.tokens
     means = [f"{format_number(scale.whole.accuracy.value)} near {scale.name}" for scale in far]
     chance = [f"{format_estimate(scale.alignment.chance)} near {scale.name}" for scale in far]
@@ -204,9 +204,9 @@ def verdicts(result: Result) -> list[Verdict]:
             claim=f"Accuracy does not depend on the scale, from {far[0].name} to {far[-1].name}.",
             paper="not affected",
             ours=f"{', '.join(means)}; change from the first to the last:"
-            f" {format_estimate(found.scale_change)}",
+            f" {format_estimate(trends.scale_change)}",
             criterion=f"the interval of the change is within ±{STEADY}",
-            agrees=within(found.scale_change, -STEADY, STEADY),
+            agrees=within(trends.scale_change, -STEADY, STEADY),
             why="The oracle that knows n modulo the powers of the primes up to"
             f" {result.oracle_bound} matches the model best. Its accuracy is {', '.join(oracle)}:"
             " the text itself changes by that much.",
@@ -215,12 +215,13 @@ def verdicts(result: Result) -> list[Verdict]:
             key="highest-for-few",
             claim="Accuracy is highest on average when few tokens are generated.",
             paper="it is",
-            ours=f"highest at {plural(found.best_tokens, 'token')},"
-            f" {format_number(found.best_accuracy)}; accuracy at {plural(first, 'token')} minus"
-            f" that at {last}: {format_estimate(found.fall)}, the same prompts near"
+            ours=f"highest at {plural(trends.best_tokens, 'token')},"
+            f" {format_number(trends.best_accuracy)}; accuracy at {plural(first, 'token')} minus"
+            f" accuracy at {last}: {format_estimate(trends.fall)}, the same prompts near"
             f" {join(scale.name for scale in far)}",
-            criterion="it is highest at 8 tokens or fewer and the interval is above 0",
-            agrees=found.best_tokens <= 8 and above(found.fall, 0),
+            criterion="accuracy is highest at 8 tokens or fewer and the interval of the difference"
+            " is above 0",
+            agrees=trends.best_tokens <= 8 and above(trends.fall, 0),
             why="Unless every token is a word, a prompt may end inside a word, and the first token"
             " may only complete it.",
         ),
@@ -228,22 +229,23 @@ def verdicts(result: Result) -> list[Verdict]:
             key="varies-for-few",
             claim="Accuracy varies more between prompts when few tokens are generated.",
             paper="it does",
-            ours=f"standard deviation {format_estimate(found.deviation_first)} at"
-            f" {plural(first, 'token')}, {format_estimate(found.deviation_last)} at {last};"
-            f" difference {format_estimate(found.deviation_fall)}",
+            ours=f"standard deviation {format_estimate(trends.deviation_first)} at"
+            f" {plural(first, 'token')}, {format_estimate(trends.deviation_last)} at {last};"
+            f" difference {format_estimate(trends.deviation_fall)}",
             criterion="the interval of the difference is above 0",
-            agrees=above(found.deviation_fall, 0),
+            agrees=above(trends.deviation_fall, 0),
             why="A share of one or two words varies by chance alone, whatever the model knows.",
         ),
         Verdict(
             key="independent-of-length",
             claim="Accuracy becomes largely independent of the length as more is generated.",
             paper="it does",
-            ours=f"{format_number(found.quarter_accuracy)} over"
-            f" {plural(found.quarter_tokens, 'token')}, {format_number(found.whole_accuracy)} over"
-            f" {last}: change {format_estimate(found.late_change)}",
+            ours=f"{format_number(trends.quarter_accuracy)} over"
+            f" {plural(trends.quarter_tokens, 'token')}, {format_number(trends.whole_accuracy)}"
+            " over"
+            f" {last}: change {format_estimate(trends.late_change)}",
             criterion=f"the interval of the change is within ±{STEADY}",
-            agrees=within(found.late_change, -STEADY, STEADY),
+            agrees=within(trends.late_change, -STEADY, STEADY),
             why="The paper's accuracy is over all tokens. It averages over the earlier ones, so it"
             " falls more slowly than the accuracy of the last words.",
         ),
@@ -253,11 +255,11 @@ def verdicts(result: Result) -> list[Verdict]:
             " below 0.1.",
             paper="two clusters",
             ours=f"of {counts.continuations} continuations, {counts.majority} have {MAJORITY[0]} to"
-            f" {MAJORITY[1]}, {counts.low_or_collapsed} have less than {LOW} or have collapsed,"
-            f" {counts.between} are between; share that has collapsed (no better than chance):"
+            f" {MAJORITY[1]}, {counts.low_or_collapsed} have less than {LOW} or have collapsed (no"
+            f" better than chance), {counts.between} are between; share that has collapsed:"
             f" {format_estimate(counts.collapsed_share)}",
-            criterion="most are in the first group, some in the second, and fewer between than in"
-            " the second",
+            criterion="more than half of the continuations are in the first group, and fewer are"
+            " between the groups than in the second group",
             agrees=counts.majority > counts.continuations / 2
             and counts.between < counts.low_or_collapsed,
             why=f"Of the {counts.collapsed} that have collapsed, {counts.explained} are well above"
@@ -270,7 +272,7 @@ def verdicts(result: Result) -> list[Verdict]:
             claim="The chance level is just below 0.1.",
             paper="just below 0.1",
             ours=", ".join(chance),
-            criterion="the mean of these is from 0.08 to 0.1",
+            criterion="the mean of these chance levels is from 0.08 to 0.1",
             agrees=0.08 <= result.far_chance <= 0.1,
             why="The chance level is Σ f̂ f over all words, with the frequencies f̂ in the"
             " continuations and f in the text. It depends on the model.",

@@ -1,4 +1,4 @@
-"""Models between the frequencies of words and the residues that decide them (not in the paper)."""
+"""Accuracy and loss of several models beside oracles that know residues (not in the paper)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -103,7 +103,7 @@ def run(settings: Settings) -> Result:
 
 
 def _models(settings: Settings) -> Iterator[tuple[str, LanguageModel, Tokenizer]]:
-    """One after the other: they need not be in memory together."""
+    """The models one after the other, so that they need not be in memory together."""
     words = WordTokens.commonest(256)
     for order in (1, 8):
         ngram = NGram.count(order, tokens=words, words=settings.ngram_words)
@@ -154,7 +154,7 @@ def plot(result: Result) -> Figure:
     for axes, title in ((left, "word accuracy"), (right, "nats per word")):
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter("{x:,.0f}")
-        axes.set_xlabel("B: residues modulo the primes up to B are known")
+        axes.set_xlabel("B: n modulo all powers of the primes up to B is known")
         axes.set_ylabel(title)
         axes.grid(alpha=0.3)
         axes.legend(fontsize=8)
@@ -169,10 +169,10 @@ def caption(result: Result) -> str:
         " up to B. Each integer is scored by an oracle that was estimated on other integers"
         f" (standard errors of at most {accuracy_error:.1g} and {nats_error:.1g}). Marks: models,"
         " at the B whose oracle is as good; this B is the model's arithmetic horizon. Models that"
-        " are better than every oracle here stand to the right of the lines. Accuracy is that of"
-        f" greedy continuations of {result.prompts} prompts. Nats per word are those of the same"
-        " words, given the true words before them. The locator finds out where a prompt stands and"
-        " makes no mistakes: the text is fully predictable from a few dozen words."
+        " are better than every oracle are drawn to the right of the lines. Accuracy is measured on"
+        f" greedy continuations of {result.prompts} prompts. Nats per word are measured on the same"
+        " words, given the true words before them. The locator finds the place of a prompt in the"
+        " text and makes no mistakes: the text is fully predictable from a few dozen words."
     )
 
 

@@ -31,9 +31,9 @@ class Matrix:
     places: list[int]  # sums of the rows
     total: int
     corner: GroupCells  # of 10, 1010 and 101010
-    square_free_errors: Estimate  # share of square-free words among the errors at such words
+    square_free_errors: Estimate  # share of square-free words among the errors at square-free words
     square_free_by_chance: float  # this share if errors did not depend on the word in the text
-    dominant_errors: Estimate  # share of such errors, square-free for square-free, among all errors
+    dominant_errors: Estimate  # share of all errors: one square-free word in place of another
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ def settings(scale: str) -> Comparison:
 def run(settings: Comparison) -> Result:
     matrices = {}
     for name, model in settings.models.items():
-        _, made = model.continuations(settings.at, settings.generation)
-        labels, counts = confusion(made.predicted, made.true, size=WORDS)
+        _, continuations = model.continuations(settings.at, settings.generation)
+        labels, counts = confusion(continuations.predicted, continuations.true, size=WORDS)
         matrices[name] = summarise([unpack(word) for word in labels], counts)
     return Result(settings.at, settings.generation, matrices)
 
@@ -144,25 +144,26 @@ def verdicts(result: Result) -> list[Verdict]:
             " than the rest.",
             paper="higher",
             ours=f"a cell of the corner has {corner.cell:.3f} on average, a cell below it"
-            f" {corner.cell_elsewhere:.3f}; the model generates one of the three for"
-            f" {format_estimate(corner.generated)} of their places and for"
-            f" {corner.generated_elsewhere:.3f} of the others",
-            criterion="the first is higher and the interval is above the last",
+            f" {corner.cell_elsewhere:.3f}; the model generates one of the three at"
+            f" {format_estimate(corner.generated)} of their places and at"
+            f" {corner.generated_elsewhere:.3f} of the other places",
+            criterion="the mean cell of the corner is higher than the mean cell below it, and the"
+            " interval at the places of the three words is above the share at the other places",
             agrees=corner.cell > corner.cell_elsewhere
             and above(corner.generated, corner.generated_elsewhere),
             why="These words are frequent, so their columns are bright for any model. For the HMM a"
-            f" cell of the corner has {hmm.corner.cell:.3f}, and it generates one of the three for"
-            f" {format_estimate(hmm.corner.generated)} of their places and for"
-            f" {hmm.corner.generated_elsewhere:.3f} of the others.",
+            f" cell of the corner has {hmm.corner.cell:.3f}, and it generates one of the three at"
+            f" {format_estimate(hmm.corner.generated)} of their places and at"
+            f" {hmm.corner.generated_elsewhere:.3f} of the other places.",
         ),
         Verdict(
             key="confuses-square-free",
             claim="Where the GPT-2 is wrong at a prime or another square-free word, it generates a"
-            " square-free word more often than it does anyway.",
+            " square-free word more often than if errors did not depend on the true word.",
             paper="systematic confusion between square-free words",
             ours=f"{format_estimate(gpt.square_free_errors)} of these errors are square-free words;"
             f" independence would give {gpt.square_free_by_chance:.3f}",
-            criterion="the interval is above that",
+            criterion="the interval is above the share under independence",
             agrees=above(gpt.square_free_errors, gpt.square_free_by_chance),
             why=f"The HMM has {format_estimate(hmm.square_free_errors)}; independence would give"
             f" {hmm.square_free_by_chance:.3f}. Only words with their own rows and columns are"
@@ -175,7 +176,7 @@ def verdicts(result: Result) -> list[Verdict]:
             " words.",
             paper="the dominant error mode",
             ours=f"at least {format_estimate(gpt.dominant_errors)} of the errors",
-            criterion="the interval is above one half",
+            criterion="the interval of this share is above one half",
             agrees=above(gpt.dominant_errors, 0.5),
             why=f"The HMM has {format_estimate(hmm.dominant_errors)}. Words without their own rows"
             " count as errors, whatever is generated. Places are treated as independent.",

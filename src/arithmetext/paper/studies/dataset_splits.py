@@ -30,7 +30,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Range:
+class SplitRange:
     use: str  # training, validation or test
     chunk: int | None  # from 1; None far beyond the text
     first: int
@@ -41,7 +41,7 @@ class Range:
 @dataclass(frozen=True)
 class Result:
     n: int
-    ranges: list[Range]
+    ranges: list[SplitRange]
     overlaps: int  # ranges that overlap the next one
     chunks: list[int]  # words in the ranges of each chunk
     covered: int  # words in the ranges of all chunks
@@ -49,7 +49,7 @@ class Result:
     totals: dict[str, int]  # words for each use
 
     @property
-    def far(self) -> list[Range]:
+    def far(self) -> list[SplitRange]:
         return [each for each in self.ranges if each.chunk is None]
 
 
@@ -65,11 +65,11 @@ def run(settings: Settings) -> Result:
         ("test", CHUNKS, cut.test),
         *(("test", None, far_window(power)) for power in settings.powers),
     ]
-    found = [Range(use, chunk, lo, hi - 1, hi - lo) for use, chunk, (lo, hi) in ranges]
-    return summarise(settings.n, found)
+    split_ranges = [SplitRange(use, chunk, lo, hi - 1, hi - lo) for use, chunk, (lo, hi) in ranges]
+    return summarise(settings.n, split_ranges)
 
 
-def summarise(n: int, ranges: list[Range]) -> Result:
+def summarise(n: int, ranges: list[SplitRange]) -> Result:
     ordered = sorted(ranges, key=lambda each: each.first)
     chunks = [sum(each.words for each in ranges if each.chunk == k + 1) for k in range(CHUNKS)]
     shares = [
@@ -129,7 +129,7 @@ def caption(result: Result) -> str:
         " the last chunk, where it is for test. Bottom, on a logarithmic axis: the test windows"
         f" that begin at {_starts(result.far)}; drawn to scale they would be invisible. In all"
         f" there are {totals}; these counts are exact. There are {result.overlaps or 'no'} overlaps"
-        f" between the {len(result.ranges)} ranges, and those of the text hold"
+        f" between the {len(result.ranges)} ranges, and the ranges of the text hold"
         f" {result.covered:,} of its {result.n - 1:,} words."
     )
 
@@ -146,14 +146,14 @@ def table(result: Result) -> Table:
 def verdicts(result: Result) -> list[Verdict]:
     n, chunk = result.n, result.n // CHUNKS
     test = next(each for each in result.ranges if each.use == "test")
-    found = [
+    checked = [
         Verdict(
             key="chunks",
             claim=f"The text of 2..{format_integer(n)} is cut into {CHUNKS} chunks of"
             f" {format_integer(chunk)} words; the first is shorter by one.",
             paper=f"{format_integer(chunk)} − 1, then {CHUNKS - 1} times {format_integer(chunk)}",
             ours=f"{result.chunks[0]:,}, then {CHUNKS - 1} times {_either(result.chunks[1:])}",
-            criterion="the sizes are the same",
+            criterion="the sizes of all chunks are the paper's",
             agrees=result.chunks == [chunk - 1] + [chunk] * (CHUNKS - 1),
         ),
         Verdict(
@@ -163,7 +163,7 @@ def verdicts(result: Result) -> list[Verdict]:
             paper="3/4, 1/4, and 1/4 of the tenth",
             ours=f"{result.training_shares[0]:.3f} of every chunk for training; {test.words:,}"
             f" words of chunk {test.chunk} for test",
-            criterion="these are the paper's shares, up to one word",
+            criterion="the shares are the paper's, up to one word",
             agrees=all(abs(share - 0.75) < 1 / chunk for share in result.training_shares)
             and test.chunk == CHUNKS
             and 4 * test.words == chunk,
@@ -174,7 +174,8 @@ def verdicts(result: Result) -> list[Verdict]:
             claim="In all, three quarters of the text are for training.",
             paper=f"{format_integer(n * 3 // 4)} words, from its shares",
             ours=f"{result.totals['training']:,} words",
-            criterion="it is three quarters less one word, since the text begins at two",
+            criterion="the number of training words is three quarters of the last integer, less one"
+            " because the text begins at two",
             agrees=result.totals["training"] == n * 3 // 4 - 1,
         ),
         Verdict(
@@ -182,7 +183,7 @@ def verdicts(result: Result) -> list[Verdict]:
             claim="Three windows of 1e6 words far beyond the text are for test as well.",
             paper="1e6 each, in [10^k, 10^k + 10^6], k = 13, 14, 15",
             ours=f"{_either(each.words for each in result.far)} each, from {_starts(result.far)}",
-            criterion="these are the paper's closed intervals",
+            criterion="the windows are the paper's closed intervals",
             agrees=[(each.first, each.words) for each in result.far]
             == [(10**power, 10**6 + 1) for power in (13, 14, 15)],
             why="The paper's closed interval holds one integer more than the 10^6 that it states;"
@@ -194,16 +195,16 @@ def verdicts(result: Result) -> list[Verdict]:
             paper="the sets are disjoint",
             ours=f"{result.overlaps} overlaps between {len(result.ranges)} ranges, which hold"
             f" {result.covered:,} of the {n - 1:,} words of the text",
-            criterion="there is no overlap",
+            criterion="no two ranges overlap",
             agrees=result.overlaps == 0,
         ),
     ]
-    return [replace(verdict, by_construction=True) for verdict in found]
+    return [replace(verdict, by_construction=True) for verdict in checked]
 
 
 def _either(numbers: Iterable[int]) -> str:
     return " or ".join(sorted({f"{number:,}" for number in numbers}))
 
 
-def _starts(windows: Iterable[Range]) -> str:
+def _starts(windows: Iterable[SplitRange]) -> str:
     return ", ".join(format_integer(each.first) for each in windows)

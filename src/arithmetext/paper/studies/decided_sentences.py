@@ -31,7 +31,7 @@ RUNS: tuple[tuple[str, int, bool, str], ...] = (
     ("square-free", 4, True, "one of any four consecutive integers is divisible by 4"),
     ("same word", 4, False, "of four, one is divisible by 4 and another is twice an odd number"),
 )
-RECURRENT = ("10 1100", "1010 10", "10 1010", "101010 101010")  # for contrast
+RECURRENT = ("10 1100", "1010 10", "10 1010", "101010 101010")  # sentences that recur, for contrast
 
 FIRST = 5  # occurrences that are listed
 
@@ -74,8 +74,8 @@ def run(settings: Settings) -> Result:
         for text, expected, why in SENTENCES
     ]
     for kind, length, in_paper, why in RUNS:
-        found = summarise(find_runs(kind, length, 2, hi, title=kind))
-        decided.append(Decided(f"{kind}, {length} in a row", *found, [], in_paper, why))
+        occurrences = summarise(find_runs(kind, length, 2, hi, title=kind))
+        decided.append(Decided(f"{kind}, {length} in a row", *occurrences, [], in_paper, why))
     recurrent = [Occurrences(text, *_search(text, hi)) for text in RECURRENT]
     return Result(settings.searched_to, decided, recurrent)
 
@@ -141,7 +141,8 @@ def verdicts(result: Result) -> list[Verdict]:
             claim=f"“{row.what}” "
             + (f"begins at {_places(row.expected)}." if row.expected else "never occurs."),
             paper=_places(row.expected),
-            ours=f"{_places(row.first)} up to {format_integer(result.searched_to)} (all examined)",
+            ours=f"{_places(row.first)} up to {format_integer(result.searched_to)} (every start"
+            " examined)",
             criterion="the search finds exactly the paper's starts",
             agrees=row.first == row.expected and row.count == len(row.expected),
             why=row.why,

@@ -104,8 +104,8 @@ def verdicts(result: Result) -> list[Verdict]:
             key="size-1e11",
             claim="The dictionary at 1e11 has more than 2000 words.",
             paper="> 2000",
-            ours=f"{size} (exact)",
-            criterion="the paper's inequality holds",
+            ours=f"{size} words (exact)",
+            criterion="the number of words is above the paper's bound",
             agrees=size > 2000,
         ),
         Verdict(
@@ -113,7 +113,7 @@ def verdicts(result: Result) -> list[Verdict]:
             claim="The dictionary grows sublinearly up to 1e12.",
             paper="sublinear",
             ours=f"local exponent {result.exponent:.3f} between 1e11 and 1e12 (exact)",
-            criterion="the exponent is below one",
+            criterion="the local exponent is below one",
             agrees=result.exponent < 1,
         ),
     ]

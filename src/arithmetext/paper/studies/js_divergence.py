@@ -114,7 +114,7 @@ def verdicts(result: Result) -> list[Verdict]:
             claim="The divergence is largest between the first chunk and the last.",
             paper=f"first and last of {PAPER_CHUNKS}",
             ours=f"chunks {first} and {second} of {result.chunks}, n = {format_integer(result.n)}",
-            criterion="the pair is the first chunk and the last",
+            criterion="the two chunks that diverge most are the first and the last",
             agrees=(first, second) == (1, result.chunks),
         ),
         Verdict(
@@ -123,7 +123,7 @@ def verdicts(result: Result) -> list[Verdict]:
             paper=str(PAPER_MAXIMUM),
             ours=f"{result.maximum:.7f} between chunks of {format_integer(result.chunk_size)} words"
             " (exact counts)",
-            criterion="within 0.00005",
+            criterion="the largest divergence differs from the paper's by less than 0.00005",
             agrees=abs(result.maximum - PAPER_MAXIMUM) < 5e-5 if same_text else None,
             why=""
             if same_text

@@ -1,4 +1,4 @@
-"""How many words tell where in the text they stand (not in the paper)."""
+"""How many words determine their place in the text (not in the paper)."""
 
 import time
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from ...text.sieve import words
 from ..figures import LINES, plot_estimates, token_axis
 from ..study import Table, Verdict
 
-TITLE = "How many words tell where they stand"
+TITLE = "How many words determine their place"
 PLACE = 210
 COST = {"laptop": 25, "gpu": 500}
 
 COLOURS = ("#1b9e77", "#d95f02", "#4a46a8", "#444444")
-SEVERAL = 0.001  # places by chance: with fewer, a prompt has practically one continuation
+SEVERAL = 0.001  # places by chance; below this, a prompt has practically one continuation
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def run(settings: Settings) -> Result:
     for scale in settings.scales:
         random = np.random.default_rng([settings.seed, scale])
         rows += [_measure(scale, length, random, settings) for length in settings.lengths]
-    return Result(rows, summarize_longest(rows), settings.efforts)
+    return Result(rows, summarise_longest(rows), settings.efforts)
 
 
 def _measure(scale: int, length: int, random: np.random.Generator, settings: Settings) -> Row:
@@ -93,7 +93,7 @@ def _measure(scale: int, length: int, random: np.random.Generator, settings: Set
     return Row(scale, length, found, windows, located, seconds / windows, median)
 
 
-def summarize_longest(rows: list[Row]) -> Longest:
+def summarise_longest(rows: list[Row]) -> Longest:
     length = max(row.length for row in rows)
     longest = [row for row in rows if row.length == length]
     found, windows = sum(row.found for row in longest), sum(row.windows for row in longest)
@@ -160,7 +160,7 @@ def verdicts(result: Result) -> list[Verdict]:
             paper="slightly",
             ours=f"a window of {longest.length} words has {longest.expected:.0e} places by chance;"
             f" {longest.found} of {longest.windows} were located, each at one place only",
-            criterion=f"a window has more than {SEVERAL} places by chance",
+            criterion=f"a window of this length has more than {SEVERAL} places by chance",
             agrees=longest.expected > SEVERAL,
             why="A word carries one to three nats, and a place below 1e15 needs 35.",
         )

@@ -167,7 +167,8 @@ def _plot_grid(axes: Axes, grid: AccuracyGrid, highest: float) -> AxesImage:
 def caption(result: Result) -> str:
     return (
         f"Share of masked tokens that the model finds in {result.windows} windows of"
-        f" {result.tokens} tokens near the integer above each panel. It was not trained on these"
+        f" {result.tokens} tokens near the integer above each panel. The model was not trained on"
+        " these"
         f" windows. Tokens (each {result.training.token}) are drawn with probabilities proportional"
         f" to p^β. The model was trained for {result.training.seconds / 60:.1f} minutes with a"
         f" share of {PREDICTED_SHARE:g} masked. White lines, if any: accuracy {GOOD_ABOVE:g}"
@@ -201,7 +202,8 @@ def verdicts(result: Result) -> list[Verdict]:
         _above(
             result.good_region,
             "good-region",
-            f"More than {GOOD_ABOVE:g} are found up to p_m = {GOOD_MASKED:g} and"
+            f"More than {GOOD_ABOVE:g} of the masked tokens are found up to p_m = {GOOD_MASKED:g}"
+            " and"
             f" β⁻¹ = {GOOD_TEMPERATURE:g}.",
         ),
         Verdict(
@@ -211,7 +213,8 @@ def verdicts(result: Result) -> list[Verdict]:
             ours=f"{steps.down} of {steps.total} steps to the next p_m or β⁻¹ lead down,"
             f" {steps.clearly_down} of them and {steps.clearly_up} of the others by more than the"
             " intervals of 95 %",
-            criterion="at least nine in ten lead down and none clearly up",
+            criterion="at least nine in ten steps lead down and none leads up by more than the"
+            " intervals",
             agrees=mostly_down and not steps.clearly_up,
             why=""
             if mostly_down
@@ -236,7 +239,7 @@ def _above(region: Region, key: str, claim: str) -> Verdict:
         claim=claim,
         paper=f"above {region.level:g}",
         ours=f"at least {worst}",
-        criterion=f"all are above {region.level:g}",
+        criterion=f"all accuracies of this region are above {region.level:g}",
         agrees=agrees,
         why="" if agrees else why,
     )

@@ -15,14 +15,14 @@ from ..runs import TrainedModel, mlm_with_learned_positions, with_vocabulary
 from ..study import Table, Verdict
 from ._losses import (
     TrainingRun,
-    about_lowest,
+    define_plateau,
+    describe_lowest_losses,
+    describe_training,
     draw_losses_by_step,
     ends_later,
     has_plateau,
-    how_trained,
     loss_table,
     summarise,
-    what_a_plateau_is,
 )
 
 TITLE = "Learning to fill gaps"
@@ -34,8 +34,8 @@ COST = {"laptop": 50, "gpu": 1250}
 class Settings:
     """Models by the size D of their vocabulary."""
 
-    trained: dict[int, TrainedModel]  # masked modelling, trained until it leaves its plateau
-    masked: dict[int, TrainedModel]  # masked modelling with the positions of `causal`
+    best_masked: dict[int, TrainedModel]  # masked modelling, trained until it leaves its plateau
+    masked_like_causal: dict[int, TrainedModel]  # masked modelling with the positions of `causal`
     causal: dict[int, TrainedModel]  # next-token prediction
 
 
@@ -43,63 +43,66 @@ class Settings:
 class Result:
     """Runs by the size D of their vocabulary, as in the settings."""
 
-    trained: dict[int, TrainingRun]
-    masked: dict[int, TrainingRun]
+    best_masked: dict[int, TrainingRun]
+    masked_like_causal: dict[int, TrainingRun]
     causal: dict[int, TrainingRun]
-    masked_lengths: dict[int, PlateauLength]
-    causal_lengths: dict[int, PlateauLength]
+    masked_lengths: dict[int, PlateauLength]  # of `masked_like_causal`
+    causal_lengths: dict[int, PlateauLength]  # of `causal`
     without_attention: dict[int, float]  # the lowest loss, in nats per token
 
     @property
     def positions(self) -> str:
-        return next(iter(self.trained.values())).positions
+        return next(iter(self.best_masked.values())).positions
 
     @property
     def other_runs(self) -> dict[int, TrainingRun]:
-        """The runs of `masked` that are not in `trained`."""
+        """The runs of `masked_like_causal` that are not in `best_masked`."""
         return {
             size: run
-            for size, run in self.masked.items()
-            if run.record.config != self.trained[size].record.config
+            for size, run in self.masked_like_causal.items()
+            if run.record.config != self.best_masked[size].record.config
         }
 
 
 def settings(scale: str) -> Settings:
     sizes = (64, 256)
     return Settings(
-        trained={size: with_vocabulary("mlm", scale, size) for size in sizes},
-        masked={size: mlm_with_learned_positions(scale, size) for size in sizes},
+        best_masked={size: with_vocabulary("mlm", scale, size) for size in sizes},
+        masked_like_causal={size: mlm_with_learned_positions(scale, size) for size in sizes},
         causal={size: with_vocabulary("ntp", scale, size) for size in sizes},
     )
 
 
 def run(settings: Settings) -> Result:
-    trained, masked, causal = (
+    best_masked, masked_like_causal, causal = (
         {size: summarise(model.record()) for size, model in models.items()}
-        for models in (settings.trained, settings.masked, settings.causal)
+        for models in (settings.best_masked, settings.masked_like_causal, settings.causal)
     )
-    lowest = {size: least_loss(model.config) for size, model in settings.trained.items()}
-    return compare(trained, masked, causal, lowest)
+    lowest = {size: least_loss(model.config) for size, model in settings.best_masked.items()}
+    return compare(best_masked, masked_like_causal, causal, lowest)
 
 
 def compare(
-    trained: dict[int, TrainingRun],
-    masked: dict[int, TrainingRun],
+    best_masked: dict[int, TrainingRun],
+    masked_like_causal: dict[int, TrainingRun],
     causal: dict[int, TrainingRun],
     lowest: dict[int, float],
 ) -> Result:
     of_masked = {
-        size: plateau_length(run.curve, trained[size].curve) for size, run in masked.items()
+        size: plateau_length(run.curve, best_masked[size].curve)
+        for size, run in masked_like_causal.items()
     }
     of_causal = {size: plateau_length(run.curve) for size, run in causal.items()}
-    return Result(trained, masked, causal, of_masked, of_causal, lowest)
+    return Result(best_masked, masked_like_causal, causal, of_masked, of_causal, lowest)
 
 
 def plot(result: Result) -> Figure:
     figure = Figure(figsize=(9.6, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    draw_losses_by_step(left, result.trained, result.without_attention, dotted=result.other_runs)
-    for (size, run), style in zip(result.trained.items(), styles(), strict=False):
+    draw_losses_by_step(
+        left, result.best_masked, result.without_attention, dotted=result.other_runs
+    )
+    for (size, run), style in zip(result.best_masked.items(), styles(), strict=False):
         curve, speeds = run.curve, np.array(run.curve.speeds) / log(size)
         right.plot(curve.steps, speeds, color=style["color"], ls=style["ls"], lw=1.3)
         if curve.plateau:
@@ -126,9 +129,9 @@ def caption(result: Result) -> str:
         " divided by ln D, the loss of a uniform guess. Lines are the training loss (means over"
         " steps that are close on the axis), markers the validation loss, pale bands plateaus."
         " Thin lines are the lowest loss that a model without attention can reach, which sees only"
-        " what stands in the gap (some gaps show a token, the true one or another). Right: how fast"
+        " what the gap shows (the mask, the true token or another). Right: how fast"
         " the loss falls; a plateau is a valley, and its slowest step is marked."
-        f" {how_trained(result.trained)}{positions} {what_a_plateau_is()}"
+        f" {describe_training(result.best_masked)}{positions} {define_plateau()}"
     )
 
 
@@ -137,37 +140,39 @@ def table(result: Result) -> Table:
         return [positions, *row[:dropped], *row[dropped + 1 :]]
 
     rows = []
-    for runs, mark in ((result.trained, True), (result.other_runs, False)):
-        # The other runs may not leave their plateau, so there is no place where it ends.
-        header, found = loss_table(runs, result.without_attention, mark_plateau=mark)
+    for runs, mark in ((result.best_masked, True), (result.other_runs, False)):
+        # The other runs may not leave their plateau, so no step is known at which it ends.
+        header, run_rows = loss_table(runs, result.without_attention, mark_plateau=mark)
         dropped = header.index("validation, nats per word")  # not defined for gaps
-        rows += [adapted(row, runs[row[0]].positions) for row in found]
+        rows += [adapted(row, runs[row[0]].positions) for row in run_rows]
     return adapted(header, "positions"), rows
 
 
 def verdicts(result: Result) -> list[Verdict]:
-    lowest = about_lowest(result.without_attention, seen="what stands in the gap")
+    lowest = describe_lowest_losses(result.without_attention, seen="what the gap shows")
     return [
         has_plateau(
-            result.trained,
+            result.best_masked,
             claim="In masked modelling too the loss rests on a plateau before a second descent.",
             paper="for both D",
             why=f"With {result.positions} positions. {lowest}",
         ),
         ends_later(
-            result.trained, claim="The plateau of masked modelling extends further as D increases."
+            result.best_masked,
+            claim="The plateau of masked modelling extends further as D increases.",
         ),
         Verdict(
             key="more-evident",
             claim="The plateau is more evident in masked modelling than in next-token prediction.",
             paper="even more evident",
             ours="; ".join(
-                f"D = {size}, {result.masked[size].positions} positions: last ÷ first step of the"
+                f"D = {size}, {result.masked_like_causal[size].positions} positions: last ÷ first"
+                " step of the"
                 f" plateau in masked modelling {_format_length(length)}, in next-token prediction"
                 f" {_format_length(result.causal_lengths[size])}"
                 for size, length in result.masked_lengths.items()
             ),
-            criterion="it lasts longer for every D",
+            criterion="this ratio is larger in masked modelling for every D",
             agrees=all(
                 length.ratio > result.causal_lengths[size].ratio
                 for size, length in result.masked_lengths.items()
@@ -180,5 +185,5 @@ def verdicts(result: Result) -> list[Verdict]:
 
 def _format_length(length: PlateauLength) -> str:
     if length == NO_PLATEAU:
-        return "none found"
+        return "no plateau"
     return f"{'' if length.ended else 'at least '}{length.ratio:.1f}"

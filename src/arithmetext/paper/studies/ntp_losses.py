@@ -13,15 +13,15 @@ from ..study import Table, Verdict
 from ..wording import format_integer
 from ._losses import (
     TrainingRun,
-    about_lowest,
+    define_plateau,
+    describe_lowest_losses,
+    describe_training,
     draw_losses,
     draw_losses_by_step,
     ends_later,
     has_plateau,
-    how_trained,
     loss_table,
     summarise,
-    what_a_plateau_is,
 )
 
 TITLE = "Learning to predict the next token"
@@ -95,7 +95,7 @@ def caption(result: Result) -> str:
         " nats per word against words read, where vocabularies can be compared. The dotted line is"
         " the cost of words drawn independently, by their frequencies in"
         f" 2..{format_integer(result.n)}: {result.single_words:.3f} nats (exact)."
-        f" {how_trained(result.runs)} {what_a_plateau_is()}"
+        f" {describe_training(result.runs)} {define_plateau()}"
     )
 
 
@@ -110,7 +110,7 @@ def verdicts(result: Result) -> list[Verdict]:
             claim="After a rapid decrease the loss rests on a brief plateau before a second"
             " descent, for every D.",
             paper="all three curves do",
-            why=about_lowest(result.without_attention, seen="the previous token"),
+            why=describe_lowest_losses(result.without_attention, seen="the previous token"),
         ),
         ends_later(result.runs, claim="The plateau extends further in training as D increases."),
         _has_parameters(result),
@@ -130,7 +130,7 @@ def _has_parameters(result: Result) -> Verdict:
         claim="The model has 8.7e7 trainable parameters.",
         paper="8.7e7",
         ours="exactly " + ", ".join(f"{count:,} for D = {size}" for size, count in counts.items()),
-        criterion="all are within 2 % of the paper's",
+        criterion="all parameter counts are within 2 % of the paper's",
         agrees=near if tested else None,
         why=f"To two digits {', '.join(f'{count:.1e}' for count in counts.values())}. Input and"
         " output share one embedding matrix."

@@ -29,8 +29,8 @@ class Row:
     start: int
     count: int
     text: float  # divergence from the reversed text, in bits
-    floor: float  # its mean over texts whose pairs are reversed at random
-    spread: float  # and its standard deviation
+    floor: float  # mean divergence of texts whose pairs are reversed at random
+    spread: float  # standard deviation of their divergence
     one_way: float  # share of the pairs that occur in one order only
 
     @property
@@ -59,9 +59,9 @@ def run(settings: Settings) -> Result:
 
 
 def _measure(start: int, count: int, settings: Settings) -> Row:
-    found = orientation(start, start + count, settings.words, seed=settings.seed)
-    text = found.text
-    return Row(start, count, text.divergence, found.floor, found.spread, text.one_way)
+    measured = orientation(start, start + count, settings.words, seed=settings.seed)
+    text = measured.text
+    return Row(start, count, text.divergence, measured.floor, measured.spread, text.one_way)
 
 
 def plot(result: Result) -> Figure:
@@ -110,9 +110,10 @@ def verdicts(result: Result) -> list[Verdict]:
             key=f"oriented-{format_integer(row.start)}",
             claim=f"The text is measurably oriented (from {format_integer(row.start)}).",
             paper="oriented",
-            ours=f"{row.text:.3g} bits against a floor of {row.floor:.3g} ± {row.spread:.1g}"
+            ours=f"divergence {row.text:.3g} bits, noise floor {row.floor:.3g} ± {row.spread:.1g}"
             f" (n = {format_integer(row.count)}, 20 draws, seed 0)",
-            criterion="it is above the floor by three standard deviations",
+            criterion="the divergence is above the noise floor by more than three standard"
+            " deviations",
             agrees=True if row.above_floor else None,
             why=""
             if row.above_floor

@@ -67,8 +67,8 @@ def settings(scale: str) -> Comparison:
 def run(settings: Comparison) -> Result:
     words = {}
     for name, model in settings.models.items():
-        _, made = model.continuations(settings.at, settings.generation)
-        scores = word_scores(made.predicted, made.true)
+        _, continuations = model.continuations(settings.at, settings.generation)
+        scores = word_scores(continuations.predicted, continuations.true)
         words[name] = {unpack(score.word): score for score in scores}
     return summarise(settings, words)
 
@@ -86,7 +86,7 @@ def summarise(settings: Comparison, words: dict[str, Scores]) -> Result:
 
 
 def _occurring(scores: Scores, least: int = 1) -> Scores:
-    """The words with at least so many occurrences both in the text and in the continuations."""
+    """The words that occur at least `least` times in the text and in the continuations."""
     return {word: s for word, s in scores.items() if min(s.true, s.predicted) >= least}
 
 
@@ -212,22 +212,25 @@ def verdicts(result: Result) -> list[Verdict]:
             key="hmm-f1-below-0.2",
             claim=f"The F1 of the HMM is below {HMM_BOUND} for all words.",
             paper=f"below {HMM_BOUND}",
-            ours=f"the highest is {format_estimate(highest.f1)}, for {highest.word}, among"
+            ours=f"the highest F1 is {format_estimate(highest.f1)}, for {highest.word}, among"
             f" {highest.words} words that occur at least {COMMON} times; {highest.never_right} of"
             " them have 0"
             if highest.word
             else "no word occurs often enough",
-            criterion="the highest is below the paper's bound",
+            criterion="the highest F1 is below the paper's bound",
             agrees=highest.f1.value is not None and highest.f1.value < HMM_BOUND,
         ),
         Verdict(
             key="outperforms-hmm",
             claim="The GPT-2 clearly outperforms the HMM in precision and recall of words.",
             paper="it does",
-            ours=f"F1 is higher for {compared.higher} words, lower for {compared.lower} and equal"
-            f" for {compared.equal}, of those that occur at least {COMMON} times; share that is"
-            f" higher, of those that differ: {format_estimate(compared.higher_share)}",
-            criterion="the interval is above one half",
+            ours=f"among the words that occur at least {COMMON} times, the F1 of the GPT-2 is"
+            " higher"
+            f" for {compared.higher}, lower for {compared.lower} and equal for {compared.equal};"
+            " share"
+            " that is higher, among the words whose F1 differs:"
+            f" {format_estimate(compared.higher_share)}",
+            criterion="the interval of this share is above one half",
             agrees=above(compared.higher_share, 0.5),
             why="F1 is equal for words that neither model ever has right."
             if compared.equal
@@ -246,7 +249,7 @@ def _at_primes(result: Result, name: str, measure: str) -> Verdict:
         claim=f"The {measure} of the {name} at primes is {paper:.4f}.",
         paper=f"{paper:.4f}",
         ours=format_estimate(ours),
-        criterion=f"the interval overlaps that of the paper, [{low:.3f}, {high:.3f}]",
+        criterion=f"the interval overlaps the paper's interval, [{low:.3f}, {high:.3f}]",
         agrees=overlaps(ours, low, high),
         why=f"The paper's number is {right}/{among} to all digits of its source. It seems to"
         " come from one sentence.",
@@ -256,14 +259,14 @@ def _at_primes(result: Result, name: str, measure: str) -> Verdict:
 def _close(
     result: Result, words: Sequence[str], span: tuple[float, float], paper: str, key: str
 ) -> Verdict:
-    """That precision, recall and F1 of the GPT-2 are about what the paper says."""
-    known = result.words["GPT-2"]
-    found = {word: known[word] for word in words if word in known}
-    estimates = [each for s in found.values() for each in (s.precision, s.recall, s.f1)]
-    f1 = [f"{format_estimate(score.f1)} for {word}" for word, score in found.items()]
+    """Precision, recall and F1 of the GPT-2 are close to the paper's."""
+    gpt = result.words["GPT-2"]
+    scores = {word: gpt[word] for word in words if word in gpt}
+    estimates = [each for s in scores.values() for each in (s.precision, s.recall, s.f1)]
+    f1 = [f"{format_estimate(score.f1)} for {word}" for word, score in scores.items()]
     others = [
         f"{format_number(score.precision.value)} and {format_number(score.recall.value)}"
-        for score in found.values()
+        for score in scores.values()
     ]
     return Verdict(
         key=key,
@@ -272,6 +275,6 @@ def _close(
         ours=f"F1 {', '.join(f1) or 'not known'}",
         criterion="the intervals of precision, recall and F1 of each word overlap"
         f" {span[0]:g} to {span[1]:g}",
-        agrees=len(found) == len(words) and all(overlaps(each, *span) for each in estimates),
+        agrees=len(scores) == len(words) and all(overlaps(each, *span) for each in estimates),
         why=f"Precision and recall: {', '.join(others) or 'not known'}.",
     )

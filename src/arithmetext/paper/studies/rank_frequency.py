@@ -17,7 +17,7 @@ PLACE = 30
 COST = {"laptop": 1, "gpu": 5}
 
 LISTED = 20  # most frequent words of each scale
-LEAST_STABLE = 16  # of them that must stay for the hierarchy to count as stable
+LEAST_STABLE = 16  # the hierarchy is stable if at least this many of them stay
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Result:
     curves: dict[int, list[tuple[int, float]]]  # ranks, and shares of the text
     fits: dict[int, RankFits]
     tops: dict[int, list[tuple[str, int]]]  # the most frequent words with their counts
-    stable_words: int  # most frequent words of the second power that are so at the last one too
+    stable_words: int  # words that are among the most frequent at the second and at the last power
 
 
 def settings(scale: str) -> Settings:
@@ -122,7 +122,7 @@ def verdicts(result: Result) -> list[Verdict]:
             paper="nearly invariant",
             ours=f"{result.stable_words} of the {LISTED} most frequent words up to 1e{second} are"
             f" also among the most frequent up to 1e{last}",
-            criterion=f"at least {LEAST_STABLE} are",
+            criterion=f"at least {LEAST_STABLE} of the {LISTED} words are in both lists",
             agrees=result.stable_words >= LEAST_STABLE,
         ),
     ]

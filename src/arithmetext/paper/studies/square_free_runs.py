@@ -40,7 +40,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Likelihoods:
-    """What one model finds likely."""
+    """The likelihoods that one model gives to prompts and to replaced words."""
 
     true: TruePrompts
     runs: list[RunPrompts]  # the shortest first
@@ -69,10 +69,11 @@ def run(settings: Settings) -> Result:
 
 def _measure(model: TrainedModel, settings: Settings) -> Likelihoods:
     subject = model.load()
-    about = subject.model, subject.tokenizer, unseen(settings.at, subject.trained), subject.trained
+    test = unseen(settings.at, subject.trained)
+    inputs = subject.model, subject.tokenizer, test, subject.trained
     number, length, seed = settings.sequences, settings.tokens, settings.seed
-    scored = runs(*about, number=number, length=length, seed=seed)
-    stretches = impossible(*about, number=number, length=length, seed=seed)
+    scored = runs(*inputs, number=number, length=length, seed=seed)
+    stretches = impossible(*inputs, number=number, length=length, seed=seed)
     return Likelihoods(*scored.distributions(), stretches.summary())
 
 
@@ -80,8 +81,8 @@ def plot(result: Result) -> Figure:
     figure = Figure(figsize=(9.6, 4.8), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     _plot_histograms(left, result.models)
-    for (name, found), style in zip(result.models.items(), _STYLES, strict=True):
-        nats = [found.impossible.nats[kind] for kind in _KINDS]
+    for (name, likelihoods), style in zip(result.models.items(), _STYLES, strict=True):
+        nats = [likelihoods.impossible.nats[kind] for kind in _KINDS]
         plot_estimates(right, range(len(_KINDS)), nats, label=name, **style)
     right.set_xticks(range(len(_KINDS)), list(_KINDS.values()), fontsize=9)
     right.set_xlim(-0.4, len(_KINDS) - 0.6)
@@ -94,11 +95,11 @@ def plot(result: Result) -> Figure:
 
 
 def _plot_histograms(axes: Axes, models: dict[str, Likelihoods]) -> None:
-    for found, style in zip(models.values(), _STYLES, strict=True):
-        axes.axvspan(*found.true.middle, color=style["color"], alpha=0.12, lw=0)
+    for likelihoods, style in zip(models.values(), _STYLES, strict=True):
+        axes.axvspan(*likelihoods.true.middle, color=style["color"], alpha=0.12, lw=0)
     values = {
-        name: [found.true.values, *(each.values for each in found.runs)]
-        for name, found in models.items()
+        name: [likelihoods.true.values, *(each.values for each in likelihoods.runs)]
+        for name, likelihoods in models.items()
     }
     lengths = [each.run for each in models["GPT-2"].runs]
     names = ["true text", *(f"runs of {run}" for run in lengths)]
@@ -132,19 +133,19 @@ def caption(result: Result) -> str:
 def table(result: Result) -> Table:
     header = ["model", "what", "mean", "unit", "area under the ROC curve"]
     header += ["within the middle 95 % of true prompts"]
-    unit = "log-likelihood, nats a token"
     rows: list[list[str | float]] = []
-    for name, found in result.models.items():
-        rows.append([name, "true prompts", format_estimate(found.true.mean), unit, "", ""])
-        for each in found.runs:
+    for name, likelihoods in result.models.items():
+        unit = "log-likelihood, nats per token"
+        rows.append([name, "true prompts", format_estimate(likelihoods.true.mean), unit, "", ""])
+        for each in likelihoods.runs:
             area = f"{format_estimate(each.auc)} (true is likelier)"
             mean = format_estimate(each.mean)
             rows.append([name, f"runs of {each.run}", mean, unit, area, round(each.within, 3)])
-        for kind, nats in found.impossible.nats.items():
-            against = found.impossible.auc.get(kind)
+        for kind, nats in likelihoods.impossible.nats.items():
+            against = likelihoods.impossible.auc.get(kind)
             area = f"{format_estimate(against)} (likelier than impossible)" if against else ""
-            cost = format_estimate(nats)
-            rows.append([name, f"four words: {kind}", cost, "price, nats", area, ""])
+            what, unit = f"four words: {kind}", "cost of the four words, nats"
+            rows.append([name, what, format_estimate(nats), unit, area, ""])
     return header, rows
 
 
@@ -160,11 +161,11 @@ def verdicts(result: Result) -> list[Verdict]:
         Verdict(
             key="long-runs-unlikely",
             claim="Prompts with more than three square-free words in a row are much less likely"
-            " than true ones.",
+            " than true prompts.",
             paper="very low likelihood",
-            ours=f"{_means(never)} nats per token, true prompts {format_estimate(gpt.true.mean)};"
-            f" area at least {format_estimate(least)}",
-            criterion="the intervals of all areas are above 0.9",
+            ours=f"{_means(never)} nats per token, true prompts: {format_estimate(gpt.true.mean)};"
+            f" area under the ROC curve at least {format_estimate(least)}",
+            criterion="the intervals of the areas for all these run lengths are above 0.9",
             agrees=all(above(each.auc, 0.9) for each in never),
         ),
         Verdict(
@@ -172,28 +173,31 @@ def verdicts(result: Result) -> list[Verdict]:
             claim="Prompts with runs of two or three lie within the learned distribution.",
             paper="they do",
             ours=_within(possible),
-            criterion="more than half of them lie there, for both lengths",
+            criterion="for both run lengths, more than half of the prompts lie in this range",
             agrees=all(each.within > 0.5 for each in possible),
             why="The words of these prompts are random, so these prompts occur nowhere in the text"
             " either. An area of 1 is as far outside as possible.",
         ),
         Verdict(
             key="long-below-short",
-            claim="The likelihood separates runs of more than three from shorter ones.",
+            claim="The likelihood separates runs of more than three from shorter runs.",
             paper="higher for two and three",
             ours=f"{_means(gpt.runs)} nats per token",
-            criterion="the intervals of the means for two and three are above all others",
+            criterion="the intervals of the means for runs of two and three are above all"
+            " intervals for"
+            " longer runs",
             agrees=all(above(each.mean, highest) for each in possible),
             why="A run of three and a word that is not square-free keep the text's period of four;"
             f" all other runs break it.{_cost(gpt.impossible)}",
         ),
         Verdict(
             key="hmm-long-runs-within",
-            claim="The HMM places prompts with more than three in a row inside the bulk of the true"
-            " ones.",
+            claim="The HMM places prompts with more than three square-free words in a row inside"
+            " the"
+            " bulk of the true prompts.",
             paper="it does",
             ours=_within(markov_never),
-            criterion="more than half of them lie there, for all lengths",
+            criterion="for all run lengths, more than half of the prompts lie in this range",
             agrees=all(each.within > 0.5 for each in markov_never),
             why="Runs change the word frequencies. In long prompts even a model that knows only"
             " frequencies sees this. This HMM learned to predict from one token and reads the whole"
@@ -203,24 +207,25 @@ def verdicts(result: Result) -> list[Verdict]:
 
 
 def _means(prompts: list[RunPrompts]) -> str:
-    return ", ".join(f"runs of {each.run} {format_estimate(each.mean)}" for each in prompts)
+    return ", ".join(f"runs of {each.run}: {format_estimate(each.mean)}" for each in prompts)
 
 
 def _within(prompts: list[RunPrompts]) -> str:
     shares = ", ".join(f"{format_percent(each.within)} of runs of {each.run}" for each in prompts)
     areas = "; ".join(format_estimate(each.auc) for each in prompts)
-    return f"{shares} lie in the middle 95 % of the true prompts; area {areas}"
+    return f"{shares} lie in the middle 95 % of the true prompts; areas under the ROC curve {areas}"
 
 
 def _cost(control: StretchesSummary) -> str:
     if not control.left:
         return ""
-    here, elsewhere, never = (
+    allowed, misplaced, impossible_words = (
         f"{control.nats[kind].value:.1f}" for kind in ("here", "elsewhere", "impossible")
     )
     return (
         " If four words of the text are replaced by others, all equally frequent, words allowed"
-        f" here cost {here}, words allowed elsewhere {elsewhere} and impossible words {never} nats."
+        f" here cost {allowed}, words allowed elsewhere {misplaced} and impossible words"
+        f" {impossible_words} nats."
         f" In {format_estimate(control.paired['elsewhere'])} of the pairs the impossible words are"
-        " less likely than those allowed elsewhere."
+        " less likely than the words allowed elsewhere."
     )

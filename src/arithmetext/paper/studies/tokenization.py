@@ -35,7 +35,7 @@ class Settings:
     windows: int
     farthest: int  # distance, in integers
     sizes: tuple[int, ...]  # of the vocabularies whose words per token are counted
-    counted: tuple[int, int]  # the range of integers that they are counted in
+    counted: tuple[int, int]  # the range of integers whose words and tokens are counted
     seed: int
 
 
@@ -79,8 +79,8 @@ def run(settings: Settings) -> Result:
     # Like the paper's figure, without the space after the last word.
     ids = tokenizer.encode_text(spell(words(first, last + 1)).rstrip()).astype(np.int64)
     windows = subject.windows(settings.at, number=settings.windows, seed=settings.seed)
-    found = by_distance(model, tokenizer, windows, settings.farthest)
-    distances = {origin: attention.summary(PERIOD) for origin, attention in found.items()}
+    by_origin = by_distance(model, tokenizer, windows, settings.farthest)
+    distances = {origin: attention.summary(PERIOD) for origin, attention in by_origin.items()}
     counted = words(*settings.counted)
     return Result(
         integers=settings.integers,
@@ -110,10 +110,10 @@ def plot(result: Result) -> Figure:
 
 
 def _draw_distances(axes: Axes, result: Result) -> None:
-    """Attention to tokens by how many integers before they stand."""
-    found = result.heads
-    distances = np.arange(1, len(found.all_heads))
-    curves = {"mean of all heads": found.all_heads, _head(found): found.periodic}
+    """Attention by the distance in integers."""
+    heads = result.heads
+    distances = np.arange(1, len(heads.all_heads))
+    curves = {"mean of all heads": heads.all_heads, _head_name(heads): heads.periodic}
     for (label, estimates), colour, line in zip(curves.items(), COLOURS, LINES, strict=False):
         value, low, high = np.array(estimates[1:], np.float64).T
         axes.fill_between(distances, low, high, color=colour, alpha=0.2, lw=0)
@@ -128,44 +128,44 @@ def _draw_distances(axes: Axes, result: Result) -> None:
     legend_above(axes, 2)
 
 
-def _head(found: HeadsByDistance) -> str:
-    return f"layer {found.layer + 1}, head {found.head + 1}"
+def _head_name(heads: HeadsByDistance) -> str:
+    return f"layer {heads.layer + 1}, head {heads.head + 1}"
 
 
 def caption(result: Result) -> str:
-    (first, last), attention, found = result.integers, result.attention, result.heads
+    (first, last), attention, heads = result.integers, result.attention, result.heads
     return (
         f"Top: the words of {first} to {last} with their trees, cut into {len(result.cut.tokens)}"
         f" tokens by byte-pair encoding with a vocabulary of {len(result.vocabulary)}; a dot is a"
         " space. Arcs and percentages show how much attention the last token pays to each token,"
         f" averaged over all {len(attention.layers)} layers of the trained model and their heads."
-        f" Apart from itself it attends most to token {attention.most}"
+        f" Apart from itself, the last token attends most to token {attention.most}"
         f" ({format_percent(attention.largest)}). Bottom: attention by the"
         f" distance in integers, counted from {_ORIGINS[result.clearest]}, in {result.windows}"
         f" windows of {result.context} tokens at {format_integer(result.at)}, seed {result.seed},"
         " for the tokens in the second half of each window (shaded: 95 % bootstrap intervals over"
         f" windows). The head that varies most with the distance modulo {PERIOD} was chosen in one"
         " half of the windows and is shown in the other. There its residue classes lie"
-        f" {found.swing:.2f} apart, and it attends more to multiples of {PERIOD} than to their"
-        f" neighbours in {found.peaks.higher} of {found.peaks.multiples} cases."
+        f" {heads.swing:.2f} apart, and it attends more to multiples of {PERIOD} than to their"
+        f" neighbours in {heads.peaks.higher} of {heads.peaks.multiples} cases."
     )
 
 
 def table(result: Result) -> Table:
-    found = result.heads
+    heads = result.heads
     rows: list[list[str | float]] = []
     tokens = zip(result.cut.tokens, result.cut.kinds, result.attention.mean, strict=True)
     for k, (token, kind, weight) in enumerate(tokens, start=1):
         share = f"{format_percent(weight, 1)} of the last token's"
         rows.append([f"to token {k}, {_with_bars([token])} ({kind})", share, ""])
-    for d, (mean, periodic) in enumerate(zip(found.all_heads, found.periodic, strict=True)):
+    for d, (mean, periodic) in enumerate(zip(heads.all_heads, heads.periodic, strict=True)):
         if d:
             rows.append([f"{d} integers back", format_estimate(mean), format_estimate(periodic)])
     rows += [
         [f"words per token, D = {size} ({_counted(result)})", round(value, 4), ""]
         for size, value in result.words_per_token.items()
     ]
-    return ["attention", "all heads", _head(found)], rows
+    return ["attention", "all heads", _head_name(heads)], rows
 
 
 def verdicts(result: Result) -> list[Verdict]:
@@ -177,7 +177,7 @@ def verdicts(result: Result) -> list[Verdict]:
             claim="The words of 5 to 14 are cut into eight tokens.",
             paper=_with_bars(PAPER_TOKENS),
             ours=_with_bars(cut.tokens),
-            criterion="the tokens are the same",
+            criterion="the tokens are the paper's eight",
             agrees=cut.tokens == PAPER_TOKENS,
             why="Our tokenizer was trained on its own sample of the training text. The paper does"
             " not say which D its figure has.",
@@ -189,7 +189,7 @@ def verdicts(result: Result) -> list[Verdict]:
             ours=", ".join(f"{kind}: {cut.counts[kind]}" for kind in (ONE, SEVERAL, PART))
             + f", a space alone: {cut.counts[SPACE]}; the word of 12 is"
             + f" {'' if 12 in cut.split else 'not '}cut",
-            criterion="each of the three kinds occurs and that word is cut",
+            criterion="each of the three kinds of token occurs and the word of 12 is cut",
             agrees=all(cut.counts[kind] for kind in (ONE, SEVERAL, PART)) and 12 in cut.split,
             why="A token that holds a whole word and a part of another counts as a part.",
         ),
@@ -199,7 +199,7 @@ def verdicts(result: Result) -> list[Verdict]:
             paper="every merge adds one",
             ours=f"D = {len(vocabulary)}: {len(ALPHABET)} characters and {result.merged} different"
             " tokens, each of two earlier tokens joined",
-            criterion="the characters come first and no other token is left",
+            criterion="the vocabulary holds the characters, then joined tokens, and nothing else",
             agrees=vocabulary[: len(ALPHABET)] == list(ALPHABET)
             and len(ALPHABET) + result.merged == len(vocabulary),
             by_construction=True,
@@ -216,7 +216,7 @@ def verdicts(result: Result) -> list[Verdict]:
             ours=f"token {attention.most} ({format_percent(attention.largest)} in the mean of all"
             f" heads); token {previous} in {attention.layers_at_previous} of"
             f" {len(attention.layers)} layers",
-            criterion="in that mean it is the token before the last",
+            criterion="in this mean, the last token attends most to the token before it",
             agrees=attention.most == previous,
             why="The paper does not say which layer or head its arrows show, nor whether they were"
             " measured.",

@@ -1,4 +1,4 @@
-"""Likelihoods of the text against those of random tokens and of altered text, by length."""
+"""Likelihoods of the text, of random tokens and of altered text, by length."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -58,9 +58,10 @@ def settings(scale: str) -> Settings:
 
 def run(settings: Settings) -> Result:
     subject = settings.model.load()
-    about = subject.model, subject.tokenizer, unseen(settings.at, subject.trained), subject.trained
+    test = unseen(settings.at, subject.trained)
+    inputs = subject.model, subject.tokenizer, test, subject.trained
     number, seed = settings.sequences, settings.seed
-    compared = separation(*about, number=number, lengths=doubling(2, settings.longest), seed=seed)
+    compared = separation(*inputs, number=number, lengths=doubling(2, settings.longest), seed=seed)
     return Result(
         settings.at,
         number,
@@ -148,7 +149,7 @@ def verdicts(result: Result) -> list[Verdict]:
             " largely overlap.",
             paper="they do",
             ours=f"overlap {first.overlap:.2f} (1 minus the largest difference of the distribution"
-            f" functions), area {format_estimate(result.areas('unigram')[0])}",
+            f" functions), area under the ROC curve {format_estimate(result.areas('unigram')[0])}",
             criterion="the overlap is above one half",
             agrees=first.overlap > 0.5,
         ),
@@ -159,18 +160,21 @@ def verdicts(result: Result) -> list[Verdict]:
             ours=f"the means differ by {first.distance:.1f} standard deviations at {first.length}"
             f" tokens and by {last.distance:.1f} at {last.length}; the difference grows at"
             f" {sum(grows)} of {len(grows)} doublings",
-            criterion="it grows at every doubling",
+            criterion="the difference of the means grows at every doubling",
             agrees=all(grows),
             why="The area cannot grow any more where nothing overlaps.",
         ),
         Verdict(
             key="long-disjoint",
-            claim=f"Beyond {PAPER_DISJOINT} tokens no random sequence is as likely as a true one.",
+            claim=f"Beyond {PAPER_DISJOINT} tokens no random sequence is as likely as a true"
+            " sequence.",
             paper=f"disjoint above {PAPER_DISJOINT} (1000 of each)",
             ours=(f"disjoint from {since} tokens on" if since else "never disjoint")
             + f" ({len(first.true)} of each)",
-            criterion="the likeliest random sequence is less likely than the least likely true one"
-            " at every such length",
+            criterion="at every length beyond the paper's, the likeliest random sequence is less"
+            " likely than"
+            " the"
+            " least likely true sequence",
             agrees=bool(longer) and all(row.disjoint for row in longer),
             why="With more sequences the extremes lie farther out.",
         ),
@@ -178,9 +182,10 @@ def verdicts(result: Result) -> list[Verdict]:
             key="word-order",
             claim="The likelihood depends on the order of the words, not only on which they are.",
             paper="concluded from random tokens",
-            ours=f"area at {last.length} tokens {format_estimate(shuffled)} against shuffled words,"
+            ours=f"area under the ROC curve at {last.length} tokens {format_estimate(shuffled)}"
+            " against shuffled words,"
             f" {format_estimate(eights)} against words shuffled in eights",
-            criterion="both intervals are above chance level",
+            criterion="the intervals of both areas are above one half",
             agrees=above(shuffled, 0.5) and above(eights, 0.5),
             why=f"A token is {result.training.token}; shuffling words keeps what is inside them."
             f" The likelihood {tells} the direction: area"

@@ -33,8 +33,8 @@ class Stretch:
 
     start: int
     walks: list[Walk]
-    before: tuple[float, float]  # the crossover
-    after: tuple[float, float]
+    before: tuple[float, float]  # exponents before the crossover
+    after: tuple[float, float]  # exponents after it
     crossing: int  # walks that become superdiffusive
 
     @property
@@ -89,14 +89,15 @@ def plot(result: Result) -> Figure:
 
 
 def caption(result: Result) -> str:
-    found = " ".join(
+    crossings = " ".join(
         f"From {format_integer(stretch.start)}, {stretch.crossing} of {len(stretch.walks)} words"
         " become superdiffusive in long windows."
         for stretch in result.stretches
     )
     return (
         "Variance of the number of occurrences of a word in windows of each length, divided by the"
-        f" variance of independent draws, over {result.count:,} integers from each start. {found}"
+        f" variance of independent draws, over {result.count:,} integers from each start."
+        f" {crossings}"
         f" {DRIFT}"
     )
 
@@ -123,7 +124,7 @@ def verdicts(result: Result) -> list[Verdict]:
             f" {stretch.after[0]:.2f}–{stretch.after[1]:.2f}; {stretch.crossing} of"
             f" {len(stretch.walks)} words rise from below {SUPERDIFFUSIVE} to above it"
             f" (n = {format_integer(result.count)})",
-            criterion="most words do",
+            criterion=f"the exponents of most words rise above {SUPERDIFFUSIVE}",
             agrees=stretch.mostly_crossing,
             why="" if stretch.mostly_crossing else DRIFT,
         )
