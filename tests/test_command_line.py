@@ -42,6 +42,22 @@ def test_the_installed_command(process) -> None:
     assert answer.stderr.startswith("nt: not a number: 'abc'")
 
 
+@pytest.mark.parametrize("group", [[], ["stats"], ["tokenizer"]])
+def test_without_a_command_the_help_is_printed(nt, group: list[str]) -> None:
+    answer = nt(*group)
+    assert answer == nt(*group, "--help")
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert answer.stdout.startswith(
+        " ".join(["Usage: nt", *group, "[OPTIONS] COMMAND [ARGS]...\n"])
+    )
+
+
+@pytest.mark.parametrize("command", ["census [OPTIONS] X", "tokenizer encode [OPTIONS] FILE"])
+def test_usage_shows_required_arguments_without_braces(nt, command: str) -> None:
+    usage, _, _ = nt(*command.split(" [OPTIONS]")[0].split(), "--help").stdout.partition("\n")
+    assert usage == f"Usage: nt {command}"
+
+
 def test_words(nt) -> None:
     assert nt("word", "2", "3", "360", "2**64*3").stdout.split() == (
         ["10", "10", "1100110010", "1110100010"]
@@ -139,10 +155,10 @@ def test_dictionary(nt) -> None:
 def test_find(nt) -> None:
     answer = nt("find", "111000 10", "--to", "1e6")
     assert answer.stdout == "16\n256\n"
-    assert "2 occurrences in 2..1000000, every start examined; beyond that" in answer.stderr
+    assert "2 occurrences in 2..1000000, every start examined. This does not" in answer.stderr
     answer = nt("find", "10 10", "--to", "1e6", "--count")
     assert answer.stdout == "1\n"
-    assert "by arithmetic, an even number would have to be prime" in answer.stderr
+    assert "By arithmetic, an even number would have to be prime" in answer.stderr
     assert nt("find", "10 * 10", "--from", "100", "--to", "110").stdout == "101\n107\n"
 
 
@@ -185,7 +201,7 @@ def test_importing_the_package_loads_no_large_library() -> None:
         ("ranks 1e6", "230 words"),
         ("entropy 2 1e5 --longest 2", " 2         99,999 "),
         ("compression 1e6 5000", "xz ranks"),
-        ("reversal 2 1e5", "Above the floor the text is oriented"),
+        ("reversal 2 1e5", "A divergence above the floor shows a direction"),
         ("walk 10 2 1e5", "9,592 occurrences"),
     ],
 )

@@ -408,7 +408,7 @@ def test_nothing_is_measured_if_a_place_is_refused(refused: Any, tmp_path: Path)
 def test_evaluate_command_of_a_masked_model(nt: Any, tmp_path: Path) -> None:
     shown = nt("evaluate", folder(tmp_path, "masked"), "--prompts", 8)
     assert shown.returncode == 0, shown.stderr
-    assert "share of hidden tokens found" in shown.stdout and "β = ∞" in shown.stdout
+    assert "share of masked tokens predicted right" in shown.stdout and "β = ∞" in shown.stdout
 
 
 def test_generate_command(nt: Any, tmp_path: Path) -> None:

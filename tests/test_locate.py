@@ -363,7 +363,7 @@ def test_locate_reads_words_and_prints_n(nt: Run) -> None:
     answer = nt("locate", input=spell(window(31415926535897, 64)))
     assert answer.returncode == 0
     assert answer.stdout == "31415926535897\n"
-    assert "No other place" in answer.stderr
+    assert "1 place found. " in answer.stderr
 
 
 def test_locate_reads_a_file_and_answers_as_json(nt: Run, tmp_path: Path) -> None:
@@ -385,7 +385,7 @@ def test_locate_says_why_not(nt: Run) -> None:
     assert "not in the text below 1e12" in answer.stderr
     assert "Words 2 to 5" in answer.stderr and "divisible by 4" in answer.stderr
     answer = nt("locate", input="1010 101010 1010")
-    assert "too few to tell" in answer.stderr
+    assert "too few to locate" in answer.stderr
     answer = nt("locate", input="10")
     assert answer.stdout.count("\n") == 20
     answer = nt("locate", "--below", "999999999999990", input=spell(window(999999999999990, 64)))
@@ -397,7 +397,7 @@ def test_locate_compares_words_beyond_the_end_of_the_sieve(nt: Run) -> None:
     there[50] = "1111000010"
     answer = nt("locate", "--below", "2^63", input=" ".join(there))
     assert answer.returncode == 1
-    assert f"it stands at {2**63 - 32}: word 51 is {trees.word(2**63 + 18)} there" in answer.stderr
+    assert f"the text at {2**63 - 32}: word 51 is {trees.word(2**63 + 18)} there" in answer.stderr
 
 
 def test_locate_tells_a_wrong_word_from_a_law(nt: Run) -> None:
@@ -405,7 +405,7 @@ def test_locate_tells_a_wrong_word_from_a_law(nt: Run) -> None:
     altered[39] = 12
     answer = nt("locate", input=spell(altered))
     assert answer.returncode == 1
-    assert "it stands at 2: word 40 is" in answer.stderr
+    assert "this is the text at 2: word 40 is" in answer.stderr
     assert "only 2 is" not in answer.stderr
 
 

@@ -58,7 +58,7 @@ def test_word_tokens(nt, tmp_path: Path) -> None:
 def test_malformed_and_unfinished_words_are_reported(nt, file: Path) -> None:
     answer = nt("tokenizer", "decode", file, input="1 1 2 0 2 1 0 2")
     assert answer.stdout == "001\n10\n"
-    assert "unfinished: 1" in answer.stderr
+    assert "unfinished word at the end: 1" in answer.stderr
     assert "malformed: 1 of 2 words" in answer.stderr
 
 

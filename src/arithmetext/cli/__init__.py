@@ -1,8 +1,8 @@
 """The command line `nt`: the program itself, and how it answers errors.
 
-The commands stand in the other files of this folder, one file per group. They parse their
-arguments, call the library and print. To keep every command quick to start, they import what is
-slow to load (numpy, numba, torch, rich) inside the function that uses it.
+Each other file of this folder has a group of commands. A command parses its arguments, calls the
+library and prints. To start quickly, commands import slow libraries (numpy, numba, torch, rich)
+inside the function that uses them.
 """
 
 import atexit
@@ -21,6 +21,7 @@ from .. import __version__
 from ..errors import InputError
 from ..extras import what_to_install
 from . import bench, evaluate, reproduce, search, stats, text, tokenizer, train, trees
+from .options import Command
 
 app = typer.Typer(
     help="The arithmetic text: integers as trees and Dyck words, and what models learn from them."
@@ -43,7 +44,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
 }
 for _group in COMMANDS.values():
     for _command in _group:
-        app.command()(_command)
+        app.command(cls=Command)(_command)
 app.add_typer(stats.app, name="stats")
 app.add_typer(tokenizer.app, name="tokenizer")
 
@@ -54,13 +55,13 @@ def main() -> NoReturn:
         _refuse("standard output is closed")
     # A terminal that cannot show a character gets a question mark, not a traceback.
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
-    # Loading numba makes hundreds of thousands of objects, none of them garbage. With its default
-    # settings Python would scan them again and again, and once more at exit. That would take a
-    # quarter of the time of a short command.
+    # Loading numba makes hundreds of thousands of objects, none of them garbage. By default the
+    # garbage collector would scan them several times, which takes a quarter of the time of a short
+    # command.
     gc.set_threshold(500_000)
     atexit.register(_skip_garbage_collection_at_exit)
     try:
-        # The parser's own main would handle interrupts and broken pipes in its own way.
+        # typer's own main would handle interrupts and broken pipes in its own way.
         command = typer.main.get_command(app)
         with command.make_context("nt", sys.argv[1:]) as context:
             command.invoke(context)
@@ -81,6 +82,9 @@ def main() -> NoReturn:
             raise
         _refuse(extra)
     except Exception as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # `nt` or `nt stats`, and nothing more
+            print(error.format_message())  # type: ignore[attr-defined]
+            sys.exit(0)
         if hasattr(error, "format_message"):  # a missing or unknown option or command
             _refuse(_usage_error(error))
         if hasattr(error, "exit_code"):  # typer.Exit, also after --help
@@ -89,13 +93,13 @@ def main() -> NoReturn:
 
 
 def _skip_garbage_collection_at_exit() -> None:
-    """Exit faster; not after training, where processes must end their connections in order."""
+    """Exit faster. Not with torch: after training, processes must close connections in order."""
     if "torch" not in sys.modules:
         gc.freeze()
 
 
 def _usage_error(error: Any) -> str:
-    """The parser's message; for an unknown command or option, with the nearest known one."""
+    """typer's message; for an unknown command or option, a hint with the most similar name."""
     message: str = error.format_message()
     unknown = re.match(r"No such (command|option):? '?(-*)([^\s']*)", message)
     if unknown is None:
@@ -105,11 +109,11 @@ def _usage_error(error: Any) -> str:
         return f"-{name} is negative: integers here begin at 1"
     context = error.ctx
     options = [each for p in context.command.get_params(context) for each in p.opts]
-    known = {each[2:]: each for each in options if each.startswith("--")}
+    names = {each[2:]: each for each in options if each.startswith("--")}
     if kind == "command":  # options stay in the list: `nt help` probably means `nt --help`
-        known |= {each: each for each in context.command.list_commands(context)}
-    near = get_close_matches(name, known, n=1, cutoff=0.65)
-    hint = f"did you mean {known[near[0]]}?" if near else f"see {context.command_path} --help"
+        names |= {each: each for each in context.command.list_commands(context)}
+    similar = get_close_matches(name, names, n=1, cutoff=0.65)
+    hint = f"did you mean {names[similar[0]]}?" if similar else f"see {context.command_path} --help"
     return f"no {kind} {dashes + name!r}: {hint}"
 
 
@@ -123,7 +127,7 @@ def _refuse(message: str) -> NoReturn:
 
 
 def _leave(message: str, code: int) -> NoReturn:
-    """Exit at once, without waiting for running threads, after writing out what was printed."""
+    """Write out what was printed, then exit at once, without waiting for running threads."""
     for stream, line in (sys.stdout, ""), (sys.stderr, f"nt: {message}\n" if message else ""):
         # The stream may be closed, the disk full, or the reader of a pipe gone.
         with suppress(AttributeError, OSError, ValueError, KeyboardInterrupt):

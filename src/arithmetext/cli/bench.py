@@ -18,11 +18,11 @@ def bench(
     ] = "sieve",
     as_json: AsJson = False,
 ) -> None:
-    """Measure speed, beside other libraries that are installed.
+    """Measure speed, and compare it with other libraries that are installed.
 
-    The libraries are PARI/GP and primesieve for sieve, Hugging Face tokenizers and tiktoken for
-    encode, Hugging Face's GPT-2 for train and generate, hmmlearn, pomegranate and dynamax for hmm.
-    The subject start measures how long short commands take.
+    The other libraries are PARI/GP and primesieve for sieve, Hugging Face tokenizers and tiktoken
+    for encode, Hugging Face's GPT-2 for train and generate, hmmlearn, pomegranate and dynamax for
+    hmm. The subject start measures how long short commands take.
     """
     from .. import bench
 
@@ -34,7 +34,7 @@ def bench(
         return
     for name, value in figures["conditions"].items():
         print(f"{name}: {value}")
-    print(f"\n{figures['unit']}, then ours ÷ theirs")
+    print(f"\n{figures['unit']}; for another library also our speed ÷ its speed")
     for case, rate in figures["ours"].items():
         print(f"\n{case}\n  {'arithmetext':32} {rate:>10.4g}")
         for peer, cases in figures["peers"].items():

@@ -16,13 +16,14 @@ from .options import AsJson, Seed, at_least
 if TYPE_CHECKING:
     from rich.text import Text
 
-MOST_WORDS = 10**6  # of `nt generate`; a GPT on a CPU takes hours for as many
-MOST_PROMPTS = 10**6  # of `nt evaluate`; they give accuracies to 0.001
+MOST_WORDS = 10**6  # of `nt generate`; a GPT on a CPU generates these in hours
+MOST_PROMPTS = 10**6  # of `nt evaluate`; more would only improve the third digit of accuracies
+WORDS_SHOWN = 12  # in the table of `nt evaluate`
 
 Model = Annotated[
     str,
     typer.Argument(
-        metavar="RUN", help="Folder of a run; or a baseline: locator, ngram-K or oracle-B."
+        metavar="RUN", help="Folder of a run, or a baseline: locator, ngram-K or oracle-B."
     ),
 ]
 
@@ -31,7 +32,7 @@ def evaluate(
     run: Model,
     at: Annotated[
         list[str] | None,
-        typer.Option(metavar="N", help="Measure near N; may be repeated  [default: 1e13]"),
+        typer.Option(metavar="N", help="Measure near N; may be repeated.  [default: 1e13]"),
     ] = None,
     prompts: Annotated[
         int,
@@ -42,11 +43,11 @@ def evaluate(
 ) -> None:
     """Measure a model on text it was not trained on.
 
-    Measures the accuracy of continuations, and compares likelihoods of the text with those of
-    made-up texts; for a masked model it measures the share of hidden tokens that are found. All
-    intervals are 95 %. A GPT reads its whole context again for each token, so use a GPU for large
+    Measures the accuracy of continuations, and compares the likelihood of the text with that of
+    made-up text; for a masked model, the share of masked tokens that are predicted right. Intervals
+    are 95 % intervals. A GPT reads its whole context again for each token, so use a GPU for large
     models. The baselines are the locator, n-grams of K words (such as ngram-8), and the oracle,
-    which knows n modulo the primes up to B (such as oracle-13).
+    which knows n modulo all powers of the primes up to B (such as oracle-13).
     """
     from dataclasses import replace
 
@@ -58,7 +59,7 @@ def evaluate(
     places = [parse_integer(n) for n in at or ["1e13"]]
     subject = subjects.subject(run, places[0])
     for n in places:
-        unseen(n, subject.trained)  # refused before anything is measured
+        unseen(n, subject.trained)  # refuse bad places before measuring anything
     needed = cost.evaluation(
         prompts,
         subject.context,
@@ -77,7 +78,7 @@ def evaluate(
         "windows": [],
     }
     if not as_json:
-        print(f"{run}: {subject.model.description}")
+        print(f"{subject.model.description} ({run})")
     for n in places:
         if subject.model.at not in (None, n):
             subject = subjects.subject(run, n)
@@ -96,7 +97,9 @@ def generate(
     ] = 60,
     beta: Annotated[
         float,
-        typer.Option(metavar="B", help="Inverse temperature; inf takes the likeliest tokens."),
+        typer.Option(
+            metavar="B", help="Inverse temperature; inf always takes the likeliest token."
+        ),
     ] = inf,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -104,31 +107,33 @@ def generate(
     """Continue the text with a model, beside the true words.
 
     The baselines are the locator, n-grams of K words (such as ngram-8), and the oracle, which knows
-    n modulo the primes up to B (such as oracle-13).
+    n modulo all powers of the primes up to B (such as oracle-13).
     """
     from rich.console import Console
 
+    from ..evaluation import subjects
     from ..evaluation.generation import next_words
     from ..evaluation.prompts import before
-    from ..evaluation.subjects import subject
     from ..evaluation.words import hits
     from ..text.sieve import check_range
     from ..text.sieve import words as true_words
 
     n = parse_integer(at)
     check_range(n, n + words)
-    asked = subject(run, n)
-    prompt = before(asked.tokenizer, n, length=asked.context)
-    begun = n - int(prompt.integers[0])  # words that the prompt begins, or leaves out
-    said = next_words(asked.model, prompt, begun + words, beta=beta, seed=seed)[begun:]
-    there = true_words(n, n + words)
-    right = hits(said, there)
-    rows = [(n + i, unpack(int(word)), _word(said, i)) for i, word in enumerate(there)]
+    subject = subjects.subject(run, n)
+    prompt = before(subject.tokenizer, n, length=subject.context)
+    # Words between the end of the prompt and n, including one that the prompt cuts; they are
+    # generated and dropped.
+    dropped = n - int(prompt.integers[0])
+    predicted = next_words(subject.model, prompt, dropped + words, beta=beta, seed=seed)[dropped:]
+    true = true_words(n, n + words)
+    right = hits(predicted, true)
+    rows = [(n + i, unpack(int(word)), _word(predicted, i)) for i, word in enumerate(true)]
     if as_json:
         about = {
             "run": run,
-            "model": asked.model.description,
-            "context": asked.context,
+            "model": subject.model.description,
+            "context": subject.context,
             "at": n,
             "seed": seed,
         }
@@ -141,10 +146,11 @@ def generate(
         print(json.dumps(about | answer, allow_nan=False))
         return
     console = Console(file=sys.stdout, highlight=False, markup=False, soft_wrap=True)
-    console.print(f"{run}: {asked.model.description}")
-    known = any(n < hi and lo < n + words for lo, hi in asked.trained)
-    trained = "; it was trained on this text" if known else ""
-    console.print(f"goes on from the {asked.context} tokens before, β = {_beta(beta)}{trained}\n")
+    console.print(f"{subject.model.description} ({run})")
+    console.print(f"prompt: the last {subject.context} tokens before {n}; β = {_beta(beta)}")
+    if any(n < hi and lo < n + words for lo, hi in subject.trained):
+        console.print("The model was trained on this text.")
+    console.print()
     digits, width = len(str(n + words)), max(len("truth"), *(len(row[1]) for row in rows))
     console.print(f"{'n':>{digits}}    {'truth':{width}}  prediction", style="bold")
     for row in rows:
@@ -152,11 +158,11 @@ def generate(
     console.print(f"\n{right} of {words} words are right: {right / words:.3f}")
 
 
-def _word(said: Any, i: int) -> str:
-    """Predicted word i, or what is wrong with it."""
-    if i >= len(said):
+def _word(predicted: Any, i: int) -> str:
+    """Predicted word i; (none) if there are fewer words, (malformed) if it is no Dyck word."""
+    if i >= len(predicted):
         return "(none)"
-    return unpack(int(said[i])) or "(malformed)"
+    return unpack(int(predicted[i])) or "(malformed)"
 
 
 def _row(n: int, truth: str, prediction: str, digits: int, width: int) -> "Text":
@@ -174,11 +180,13 @@ def _row(n: int, truth: str, prediction: str, digits: int, width: int) -> "Text"
 
 # What `nt evaluate` prints
 
+QUARTER = "a quarter of the context"
+
 
 def _show(report: dict[str, Any], window: dict[str, Any]) -> None:
     lo, hi = window["window"]
     print(
-        f"\nat {format_integer(window['at'])}: integers from {lo} to {hi - 1}, seed"
+        f"\nat {format_integer(window['at'])}: integers from {lo} to {hi - 1}, random seed"
         f" {report['seed']}"
     )
     if "masked" in window:
@@ -186,105 +194,103 @@ def _show(report: dict[str, Any], window: dict[str, Any]) -> None:
         return
     made = window["generation"]
     print(
-        f"{report['prompts']} prompts of {report['context']} tokens, continued by {made['tokens']}"
+        f"{report['prompts']} prompts of {report['context']} tokens, each continued by"
+        f" {made['tokens']} tokens"
     )
-    slides = {"exact": "stride of one token", "block": "stride of a quarter context"}
-    _heading("word accuracy, β = ∞")
+    strides = {"exact": "stride of one token", "block": f"stride of {QUARTER}"}
+    _heading("word accuracy of the continuations, β = ∞")
     for name, quality in made["slides"].items():
-        _line(slides[name] if len(made["slides"]) > 1 else "all tokens", quality["accuracy"])
+        _line(strides[name] if len(made["slides"]) > 1 else "all tokens", quality["accuracy"])
     for row in made["by_tokens"]:
         if row["tokens"] in (16, 128) and row["tokens"] < made["tokens"]:
-            _line(f"first {row['tokens']} tokens", row["accuracy"])
-    _heading("loss in nats per word, given the true words before it")
-    _line("first tokens after the prompts", window["nats_per_word"])
-    best = made["slides"]["exact"]
-    _heading("word frequencies in a continuation against the true ones, in nats")
-    _line("the paper's KL", best["kl_paper"], "over generated words only")
-    _line("which leaves out", best["kl_left_out"], "of the true words")
-    _line("Kullback–Leibler divergence", best["kl_where_finite"], "where it is finite")
-    _line("infinite for", best["kl_infinite"], "of the prompts")
-    _line("Jensen–Shannon divergence", best["jensen_shannon"])
-    _line("malformed words", best["malformed"])
+            _line(f"first {row['tokens']} generated tokens", row["accuracy"])
+    _heading("loss on the true text after the prompts")
+    _line("nats per word, given the true words before it", window["nats_per_word"])
+    exact = made["slides"]["exact"]
+    _heading("word frequencies of the continuations compared with the true text, β = ∞")
+    _line("the paper's KL, over generated words only, nats", exact["kl_paper"])
+    _line("share of true words that the paper's KL ignores", exact["kl_left_out"])
+    _line("Kullback–Leibler divergence where it is finite, nats", exact["kl_where_finite"])
+    _line("share of prompts with infinite divergence", exact["kl_infinite"])
+    _line("Jensen–Shannon divergence, nats", exact["jensen_shannon"])
+    _line("share of malformed words", exact["malformed"])
     if len(made["betas"]) > 1:
         _heading(
-            "inverse temperature"
-            + (", stride of a quarter context" if "block" in made["slides"] else "")
+            "by inverse temperature β"
+            + (f", with a stride of {QUARTER}" if "block" in made["slides"] else "")
         )
         print(f"  {'β':>5}  {'accuracy':24}{'KL of the paper':24}{'Jensen–Shannon':24}malformed")
         for row in made["betas"]:
             columns = ("accuracy", "kl_paper", "jensen_shannon", "malformed")
             print(f"  {_beta(row['beta']):>5}  {_estimates(row, columns)}")
-    _heading("words")
+    _heading("the commonest words: times in the true text, times generated, and scores")
     print(f"  {'word':14} {'true':>6} {'generated':>9}  {'precision':24}{'recall':24}F1")
     for row in made["words"][:WORDS_SHOWN]:
         scores = _estimates(row, ("precision", "recall", "f1"))
         print(f"  {row['word']:14} {row['true']:6} {row['predicted']:9}  {scores}")
-    print(f"  generated in place of primes: {_shares(made['primes']['generated'])}")
+    print(f"  words generated at primes: {_shares(made['primes']['generated'])}")
     print(f"  true words where primes are generated: {_shares(made['primes']['standing'])}")
     aligned = made["alignment"]
-    _heading("collapse, and slips: a word skipped or added, which shifts all later ones")
-    _line("chance level of the accuracy", aligned["chance"])
-    _line("collapsed: at chance level", aligned["collapsed"])
-    _line("explained by a shift", aligned["explained_by_shift"], "of the collapsed")
-    _line("continuations that slip", aligned["slipped"])
-    _line("their accuracy", aligned["accuracy_of_slipped"])
-    _line("accuracy of the others", aligned["accuracy_of_others"])
-    _line("accuracy of all, realigned", aligned["realigned_accuracy"])
+    _heading("collapse, and slips: a word skipped or added, which shifts all later words")
+    _line("accuracy at chance level", aligned["chance"])
+    _line("share of continuations that collapse (chance level)", aligned["collapsed"])
+    _line("share of collapses that a shift explains", aligned["explained_by_shift"])
+    _line("share of continuations that slip", aligned["slipped"])
+    _line("accuracy of continuations that slip", aligned["accuracy_of_slipped"])
+    _line("accuracy of continuations that do not slip", aligned["accuracy_of_others"])
+    _line("accuracy of all continuations after alignment", aligned["realigned_accuracy"])
     shifts = sorted(aligned["last_shifts"].items(), key=lambda item: (-item[1], abs(int(item[0]))))
     listed = ", ".join(f"{_signed(int(shift))} in {count}" for shift, count in shifts[:8])
-    print(f"  shifts at the end, in words (+: ahead of the truth): {listed}")
+    print(f"  last shift, in words (+: ahead of the true text): {listed}")
     if "context" in window:
         _show_likelihoods(report, window)
     else:
-        print("\nLikelihoods skipped: this model already knows its position.")
-    print("\n--json has more: all words, the confusion matrix, accuracy by length, each prompt")
+        print("\nLikelihoods skipped: this model cannot score made-up text.")
+    print("\n--json also has all words, the confusion matrix, accuracy by length and each prompt.")
 
 
 def _show_likelihoods(report: dict[str, Any], window: dict[str, Any]) -> None:
-    _heading("by the number of true tokens before")
-    print(f"  {'from':>5} {'to':>5}  {'token accuracy':24}{'nats per word':24}next word right")
+    _heading("prediction of the true text, by the number of true tokens before")
+    print(f"  {'from':>5} {'to':>5}  {'token accuracy':24}{'nats per word':24}next-word accuracy")
     for row in window["context"]:
         columns = ("token_accuracy", "nats_per_word", "word_accuracy")
         print(f"  {row['first']:5} {row['last']:5}  {_estimates(row, columns)}")
     rows = window["likelihood"]
     controls = list(dict.fromkeys(row["control"] for row in rows))
-    _heading("is the text likelier than made-up text? area under the ROC curve")
-    print(f"  {report['sequences']} sequences of each kind and length")
+    _heading("is true text likelier than made-up text? area under the ROC curve (AUC)")
+    print(f"  {report['sequences']} sequences of each length and each kind of made-up text")
     print(f"  {'tokens':>6}  " + " ".join(f"{control:18}" for control in controls).rstrip())
     for length in dict.fromkeys(row["length"] for row in rows):
         areas = [_estimate(row["auc"], places=2) for row in rows if row["length"] == length]
         print(f"  {length:6}  " + " ".join(f"{area:18}" for area in areas).rstrip())
     runs = window["square_free_runs"]
     _heading("prompts of runs of square-free words: log-likelihood per token")
-    print(f"  {'':30} {'':26} AUC against true prompts")
+    print(f"  {'':54} {'mean':24} AUC against true prompts")
     _line("true prompts", runs["true"])
     for row in runs["runs"]:
         name = f"runs of {row['run']}" + (", which never occur" if row["run"] > 3 else "")
-        print(f"  {name:30} {_estimate(row['mean']):26} {_estimate(row['auc'])}")
+        _line(name, row["mean"], _estimate(row["auc"]))
     control = window.get("impossible")
     if control is None:
         return
-    _heading("four words replaced by equally common ones: nats for all four")
-    print(f"  {control['left']} of {control['asked']} places had such words")
-    names = {
-        "true": "the true words",
-        "here": "possible here",
-        "elsewhere": "possible, but not here",
-        "impossible": "impossible: all square-free",
+    _heading("four words of the text replaced by equally common words: loss on the four words")
+    print(f"  {control['left']} of {control['asked']} places have such words")
+    kinds = {
+        "true": "true words",
+        "here": "words possible here",
+        "elsewhere": "words possible elsewhere, but not here",
+        "impossible": "impossible words: four square-free in a row",
     }
-    for kind, name in names.items():
-        _line(name, control["nats"][kind])
-    _line(
-        "impossible ones cost more in",
-        control["paired"]["here"],
-        "of pairs with words possible here",
-    )
-    _line("", control["paired"]["elsewhere"], "of pairs with words possible elsewhere")
+    for kind, name in kinds.items():
+        _line(f"{name}, nats", control["nats"][kind])
+    for kind in ("here", "elsewhere"):
+        _line(f"impossible less likely than possible {kind}, share", control["paired"][kind])
 
 
 def _show_masked(report: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     print(
-        f"{report['prompts']} windows of {report['context']} tokens; share of hidden tokens found"
+        f"{report['prompts']} windows of {report['context']} tokens; share of masked tokens"
+        " predicted right, by the share that is masked and by inverse temperature β"
     )
     betas = list(dict.fromkeys(row["beta"] for row in rows))
     print(f"\n  {'masked':>6}  " + " ".join(f"{f'β = {_beta(b)}':>8}" for b in betas))
@@ -292,18 +298,15 @@ def _show_masked(report: dict[str, Any], rows: list[dict[str, Any]]) -> None:
         found = [row["accuracy"] for row in rows if row["masked"] == share]
         print(f"  {share:6.0%}  " + " ".join(f"{value['value']:8.3f}" for value in found))
     widest = max((row["accuracy"]["high"] - row["accuracy"]["low"]) / 2 for row in rows)
-    print(f"\n  all intervals are within ± {widest:.3f} (--json has each)")
-
-
-WORDS_SHOWN = 12
+    print(f"\n  95 % intervals are at most ± {widest:.3f} (--json has each of them)")
 
 
 def _heading(title: str) -> None:
     print(f"\n{title}")
 
 
-def _line(name: str, estimate: dict[str, Any], about: str = "") -> None:
-    print(f"  {name:30} {_estimate(estimate):24} {about}".rstrip())
+def _line(name: str, estimate: dict[str, Any], more: str = "") -> None:
+    print(f"  {name:54} {_estimate(estimate):24} {more}".rstrip())
 
 
 def _estimate(estimate: dict[str, Any], places: int = 3) -> str:

@@ -1,12 +1,21 @@
-"""Options and small functions that several commands share."""
+"""Options and small functions that several commands use."""
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from ..errors import InputError
 from ..integers import parse_integer
+
+
+class Command(typer.core.TyperCommand):
+    """A command whose usage shows required arguments without braces: `nt census [OPTIONS] X`."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Cluster = Annotated[
@@ -24,7 +33,7 @@ Count = Annotated[str, typer.Argument(metavar="COUNT", help="Number of integers.
 
 
 def at_least(least: int, most: int | None = None) -> Callable[[str | int], int]:
-    """A parser for integer options, which may be written 1e6 or 2^20 as everywhere."""
+    """A parser for integer options; like all integers they may be written 1e6 or 2^20."""
 
     def parse(value: str | int) -> int:
         try:

@@ -53,11 +53,11 @@ def report(
         typer.Argument(metavar="DIR", help="A folder with stored results, such as reports/laptop."),
     ] = Path("reports/laptop"),
     markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print the verdicts as Markdown and write nothing.")
+        bool, typer.Option("--markdown", help="Print the verdicts as Markdown; write no files.")
     ] = False,
     wait: Wait = False,
 ) -> None:
-    """Write the report again from stored results."""
+    """Write the report again, from stored results."""
     from ..files import sole_writer
     from ..paper import report
 

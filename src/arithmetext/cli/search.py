@@ -1,4 +1,4 @@
-"""`nt find`, `nt locate` and `nt horizon`: where words occur, and what residues tell of them."""
+"""`nt find`, `nt locate` and `nt horizon`: where words occur, and what residues tell about them."""
 
 import json
 import sys
@@ -18,8 +18,8 @@ from .options import AsJson, Cluster, plural
 if TYPE_CHECKING:
     from ..search.locate import Location
 
-PLACES_SHOWN = 20  # of a window that is too short to tell where it stands
-MOST_TEXT = 1 << 20  # bytes of input: about 100,000 words; 64 are enough below 10^13
+PLACES_SHOWN = 20  # for words that are too few to be located
+MOST_TEXT = 1 << 20  # bytes of input, about 100,000 words; 64 words are enough below 10^13
 
 
 def find(
@@ -40,7 +40,8 @@ def find(
 ) -> None:
     """Find all places where a sentence, a run of words, begins.
 
-    If arithmetic says that a sentence occurs nowhere, or at a few places only, that is printed too.
+    If arithmetic proves that the sentence never occurs, or only at a few places, that is printed
+    too.
     """
     from ..search import sentences
     from ..text.ranges import spans
@@ -51,19 +52,19 @@ def find(
         raise InputError(f"nothing to search: --to {stop} is below --from {start}")
     if cluster is None:
         cost.check(cost.visit(lo, hi, nanoseconds=1.0))
-    found = 0
+    occurrences = 0
     for piece in sentences.find(wanted, lo, hi, cluster=cluster, title="searching"):
-        found += len(piece)
+        occurrences += len(piece)
         if not count:
-            for a, b in spans(0, len(piece), 1 << 16):  # a list of integers takes much more memory
+            # By parts: a list of integers takes much more memory than an array.
+            for a, b in spans(0, len(piece), 1 << 16):
                 print("\n".join(map(str, piece[a:b].tolist())), flush=True)
     if count:
-        print(found)
-    known = sentences.law(wanted)
-    print(
-        f"{plural(found, 'occurrence')} in {lo}..{hi - 1}, every start examined;"
-        + (f" by arithmetic, {known}." if known else " beyond that this search says nothing."),
-        file=sys.stderr,
+        print(occurrences)
+    law = sentences.law(wanted)
+    _say(
+        f"{plural(occurrences, 'occurrence')} in {lo}..{hi - 1}, every start examined."
+        + (f" By arithmetic, {law}." if law else " This does not rule out occurrences elsewhere.")
     )
 
 
@@ -79,8 +80,8 @@ def locate(
 ) -> None:
     """Find the integers that a run of words belongs to.
 
-    Prints the first integer of the run. Words are separated by spaces or line ends; `*` stands for
-    an unknown word. Try `nt words 31415926535897 64 | nt locate`. The exit code is 1 if no integers
+    Prints the first of these integers. Words are separated by spaces or line ends; `*` means an
+    unknown word. Try `nt words 31415926535897 64 | nt locate`. The exit code is 1 if no integers
     have these words.
     """
     from ..search import locate as locating
@@ -94,7 +95,7 @@ def locate(
     law, near, differing = None, None, []
     if not found.places and not found.too_short:
         law, near = sentences.forbidden(sentence), locating.nearest(sentence, found.below)
-    if near is not None and not near.differs:  # the second search found what the first one missed
+    if near is not None and not near.differs:  # an exact match that the first search missed
         found, near, law = replace(found, places=[near.place]), None, None
     if near is not None:
         differing = [
@@ -122,31 +123,35 @@ def locate(
             place = f"Word {end}" if end == first + 1 else f"Words {first + 1} to {end}"
             _say(f"{place} ({stretch}): {reason}.")
         if near is not None:
-            there_not_here = "; ".join(
+            exceptions = "; ".join(
                 f"word {d['word']} is {d['there']} there, not {d['here']}" for d in differing
             )
-            but_for = plural(len(differing), "word")
-            _say(f"But for {but_for} it stands at {near.place}: {there_not_here}.")
+            number = plural(len(differing), "word")
+            _say(f"Except for {number}, this is the text at {near.place}: {exceptions}.")
     if not found.places:
         raise typer.Exit(1)
 
 
 def _verdict(found: "Location") -> str:
-    """What the search says about other places."""
+    """How many places there are, and whether there can be others."""
     bound = _exact(found.below)
     if found.too_short:
+        shown = f" (first {PLACES_SHOWN} printed)" if len(found.places) > PLACES_SHOWN else ""
         return (
-            f" may stand in many places below {bound}, about {found.expected:.2g} by chance: too"
-            f" few to tell. {len(found.places)} of them are known."
+            f": too few to locate. By chance alone, about {found.expected:.2g} places below {bound}"
+            f" have these words. {plural(len(found.places), 'place')} found{shown}."
         )
+    places = plural(len(found.places), "place")
     if found.places and found.complete:
-        return f". No other place below {bound}."
+        return f": {places} found. There is no other place below {bound}."
     if found.places:
-        chance = f"{found.expected:.1g} by chance"
-        return f". No other place is to be expected below {bound} ({chance})."
+        return (
+            f": {places} found. Another place below {bound} is unlikely:"
+            f" {found.expected:.1g} are expected by chance."
+        )
     if found.complete:
         return f": not in the text below {bound}."
-    return f": not found below {bound}; not every place could be ruled out."
+    return f": not found below {bound}, but not every place could be ruled out."
 
 
 def _exact(n: int) -> str:
@@ -160,19 +165,21 @@ def _say(line: str) -> None:
 
 def horizon(
     accuracy: Annotated[
-        float | None, typer.Option(metavar="A", help="Share of words predicted correctly.")
+        float | None,
+        typer.Option(metavar="A", help="Share of words that the model predicts right."),
     ] = None,
     nats: Annotated[
         float | None,
-        typer.Option(metavar="X", help="Instead of --accuracy: loss in nats per word."),
+        typer.Option(metavar="X", help="Instead of --accuracy: the model's loss in nats per word."),
     ] = None,
     at: Annotated[str, typer.Option(metavar="N", help="Scale of the integers.")] = "1e13",
     as_json: AsJson = False,
 ) -> None:
-    """Find how many primes explain a model's accuracy or loss.
+    """Find up to which prime residues explain a model's accuracy or loss.
 
-    The arithmetic horizon is the least prime B such that the scale of n and the residues of n
-    modulo all powers of the primes up to B are enough to predict words as well as the model does.
+    The arithmetic horizon is the least prime B such that knowing the scale of n, and n modulo all
+    powers of the primes up to B, is enough to predict words as well as the model does. It is 1 if
+    the scale alone is enough.
     """
     from dataclasses import asdict
 
@@ -183,14 +190,12 @@ def horizon(
     if as_json:
         print(json.dumps({"at": scale, **asdict(found)}))
         return
-    asked = f"{nats:g} nats a word" if accuracy is None else f"an accuracy of {accuracy:g}"
+    target = f"{nats:g} nats per word" if accuracy is None else f"an accuracy of {accuracy:g}"
     bound = found.reached.bound
-    known = (
-        "the scale alone is" if bound == 1 else f"the residues modulo the primes up to {bound} are"
-    )
-    print(f"horizon {bound}: at {format_integer(scale)} {known} enough for {asked}")
-    print(f"\n{'primes up to':>12} {'accuracy':>17} {'nats a word':>17}")
+    known = f"n modulo all powers of the primes up to {bound}" if bound > 1 else "the scale alone"
+    print(f"horizon {bound}: at {format_integer(scale)} knowing {known} is enough for {target}")
+    print(f"\n{'primes up to':>12} {'accuracy':>17} {'nats per word':>17}   (± standard error)")
     for score in filter(None, [found.before, found.reached]):
         right = f"{score.accuracy:.4f} ± {score.accuracy_error:.4f}"
-        nats_a_word = f"{score.nats:.4f} ± {score.nats_error:.4f}"
-        print(f"{score.bound:12} {right:>17} {nats_a_word:>17}")
+        loss = f"{score.nats:.4f} ± {score.nats_error:.4f}"
+        print(f"{score.bound:12} {right:>17} {loss:>17}")

@@ -1,4 +1,4 @@
-"""`nt stats …`: statistics of the text."""
+"""`nt stats`: statistics of the text."""
 
 import json
 from dataclasses import asdict
@@ -8,7 +8,7 @@ import typer
 
 from .. import cost
 from ..integers import parse_integer
-from .options import MOST_SEED, AsJson, Cluster, Count, Start, at_least, parse_range
+from .options import MOST_SEED, AsJson, Cluster, Command, Count, Start, at_least, parse_range
 
 app = typer.Typer(
     help="Compute statistics of the text: entropy, divergence, ranks.",
@@ -16,7 +16,7 @@ app = typer.Typer(
 )
 
 
-@app.command()
+@app.command(cls=Command)
 def divergence(
     n: Annotated[str, typer.Argument(metavar="N", help="Last integer; 2..N is cut into chunks.")],
     chunks: Annotated[
@@ -28,7 +28,7 @@ def divergence(
 ) -> None:
     """Compute Jensen–Shannon divergences between chunks.
 
-    In bits. Prints the divergence of every chunk from the last one; with --json the whole matrix.
+    Prints the divergence of each chunk from the last chunk in bits; with --json the whole matrix.
     """
     import numpy as np
 
@@ -44,13 +44,13 @@ def divergence(
     if as_json:
         print(json.dumps({"n": bound, "chunks": chunks, "matrix": matrix.tolist()}))
         return
-    print("chunk   divergence from the last")
+    print("chunk   divergence from the last chunk, bits")
     for k, value in enumerate(matrix[-1, :-1], start=1):
         print(f"{k:5}   {value:.7f}")
-    print(f"\nlargest of all pairs: {matrix.max():.7f}, between {first + 1} and {second + 1}")
+    print(f"\nlargest of all pairs: {matrix.max():.7f} bits, chunks {first + 1} and {second + 1}")
 
 
-@app.command()
+@app.command(cls=Command)
 def ranks(
     x: Annotated[str, typer.Argument(metavar="X", help="Last integer.")],
     as_json: AsJson = False,
@@ -65,7 +65,7 @@ def ranks(
     if as_json:
         print(json.dumps(asdict(fits)))
         return
-    print(f"{fits.ranks} words; ln f = a − b ln r − c (ln r)², rank r weighing 1/r\n")
+    print(f"{fits.ranks} words; ln f = a − b ln r − c (ln r)², rank r has weight 1/r\n")
     print(f"{'':10} {'b':>8} {'c':>8} {'R²':>8} {'rms':>8}")
     for name, fit in (("power law", fits.zipf), ("parabola", fits.parabola)):
         print(f"{name:10} {fit.b:8.4f} {fit.c:8.4f} {fit.r_squared:8.5f} {fit.rms:8.4f}")
@@ -74,7 +74,7 @@ def ranks(
     )
 
 
-@app.command()
+@app.command(cls=Command)
 def entropy(
     start: Start,
     count: Count,
@@ -100,10 +100,10 @@ def entropy(
             f"{row.k:2} {row.blocks:14,} {row.distinct:12,} {row.entropy:10.5f}"
             f" {row.conditional:12.5f} {row.correction:9.5f}"
         )
-    print("\nThe bias is the Miller–Madow correction: where it is not small, count more integers.")
+    print("\nAll in bits. The bias is the Miller–Madow correction: if it is large, count further.")
 
 
-@app.command()
+@app.command(cls=Command)
 def compression(start: Start, count: Count, as_json: AsJson = False) -> None:
     """Compress the text with gzip and xz: bits per word.
 
@@ -116,7 +116,7 @@ def compression(start: Start, count: Count, as_json: AsJson = False) -> None:
     _print_fields(compress(lo, hi - lo), as_json)
 
 
-@app.command()
+@app.command(cls=Command)
 def reversal(
     start: Start,
     count: Count,
@@ -147,16 +147,16 @@ def reversal(
         print(json.dumps(asdict(found)))
         return
     print(
-        f"{found.blocks:,} blocks of {found.k} words, {found.text.distinct:,} of them distinct,"
-        f" {found.text.one_way:.2%} never reversed\n"
-        f"divergence {found.text.divergence:.4g} bits, floor {found.floor:.4g} ±"
-        f" {found.spread:.1g} (seed {seed})\n"
-        "Above the floor the text is oriented; below it, count more integers: the floor is"
-        " somewhat high."
+        f"{found.blocks:,} blocks of {found.k} words, {found.text.distinct:,} distinct;"
+        f" the reversal of {found.text.one_way:.2%} of these never occurs\n"
+        f"divergence {found.text.divergence:.4g} bits, noise floor {found.floor:.4g} ±"
+        f" {found.spread:.1g} bits (seed {seed})\n"
+        "A divergence above the floor shows a direction. A divergence below it shows nothing,"
+        "\nbecause the floor is somewhat too high: count more integers."
     )
 
 
-@app.command()
+@app.command(cls=Command)
 def walk(
     word: Annotated[str, typer.Argument(metavar="WORD", help="A Dyck word, such as 10.")],
     start: Start,
@@ -166,7 +166,8 @@ def walk(
 ) -> None:
     """Measure how unevenly a word is spread over the text.
 
-    Prints the variance of its count in windows of each length (lag), and its slope on log–log axes.
+    For windows of each length (lag) it prints the variance of the number of occurrences, and the
+    slope of the variance on log–log axes (exponent).
     """
     from ..counting.walks import walk as measure
 
@@ -185,7 +186,7 @@ def walk(
     print(
         f"\n{found.occurrences:,} occurrences; exponent {bend.before:.3f} up to a lag of"
         f" {bend.lag:,.0f}, {bend.after:.3f} after it"
-        "\n(1: no memory; 2: ballistic, for example where the density drifts within the range)"
+        "\nAn exponent of 1 means no memory; 2 means ballistic, as where the density drifts."
     )
 
 

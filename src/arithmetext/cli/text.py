@@ -1,4 +1,4 @@
-"""`nt words`, `nt census` and `nt dictionary`: the text of a range, written or counted."""
+"""`nt words`, `nt census` and `nt dictionary`: write or count the words of a range."""
 
 import json
 import sys
@@ -17,7 +17,9 @@ def words(
     count: Count,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write .txt, or packed words as .npy or .npz."),
+        typer.Option(
+            metavar="FILE", help="Save to a file: .txt, or .npy or .npz for packed words."
+        ),
     ] = None,
 ) -> None:
     """Print the words of consecutive integers, or save them."""
@@ -61,7 +63,7 @@ def census(
         word = trees.unpack(packed)
         share = number / (bound - 1)
         print(f"{word:24} {number:>{width},} {share:10.5%}   {trees.least(word):,}")
-    print(f"\n{plural(len(counts), 'word')}, {entropy:.6f} bits a word")
+    print(f"\n{plural(len(counts), 'word')}, {entropy:.6f} bits per word")
 
 
 def dictionary(

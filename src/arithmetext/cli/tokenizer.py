@@ -1,4 +1,4 @@
-"""`nt tokenizer …`: train tokenizers, and turn words into tokens and back."""
+"""`nt tokenizer`: train tokenizers, encode words and decode tokens."""
 
 import json
 import sys
@@ -12,14 +12,14 @@ import typer
 from .. import cost
 from ..errors import InputError
 from ..integers import parse_integer
-from .options import MOST_SEED, AsJson, at_least
+from .options import MOST_SEED, AsJson, Command, at_least
 
 if TYPE_CHECKING:
     from ..text.sieve import Words
 
-CONTEXT = 1024  # the paper's L, written into folders for transformers
+PAPER_CONTEXT = 1024  # L, written into folders for transformers
 DEFAULT_LINES = 8192  # of 128 words each
-MOST_SHOWN = 10_000  # integers in a picture
+MOST_SHOWN = 10_000  # integers that `nt tokenizer show` can show
 INPUT_BLOCK = 1 << 20  # characters of standard input to read at once
 
 app = typer.Typer(
@@ -30,7 +30,7 @@ app = typer.Typer(
 TokenizerFile = Annotated[Path, typer.Argument(metavar="FILE", help="A tokenizer.json.")]
 
 
-@app.command()
+@app.command(cls=Command)
 def train(
     size: Annotated[
         int, typer.Option(parser=at_least(3), metavar="D", help="Number of tokens, 3 or more.")
@@ -43,14 +43,14 @@ def train(
     ],
     words: Annotated[
         bool,
-        typer.Option("--words", help="Not BPE, but one token per word for the commonest words."),
+        typer.Option("--words", help="Instead of BPE: one token for each of the commonest words."),
     ] = False,
     lines: Annotated[
         int | None,
         typer.Option(
             parser=at_least(1),
             metavar="K",
-            help="BPE: number of lines of 128 words to train on  [default: 8192]",
+            help="BPE: number of lines of 128 words to train on.  [default: 8192]",
         ),
     ] = None,
     seed: Annotated[
@@ -58,7 +58,7 @@ def train(
         typer.Option(
             parser=at_least(0, MOST_SEED),
             metavar="K",
-            help="BPE: random seed for choosing the lines  [default: 0]",
+            help="BPE: random seed for choosing the lines.  [default: 0]",
         ),
     ] = None,
 ) -> None:
@@ -84,10 +84,10 @@ def train(
     if out.suffix == ".json":
         tokenizer.save(out)
     else:
-        tokenizer.save_pretrained(out, context=CONTEXT)
+        tokenizer.save_pretrained(out, context=PAPER_CONTEXT)
 
 
-@app.command()
+@app.command(cls=Command)
 def encode(file: TokenizerFile) -> None:
     """Read words from standard input and print their token ids.
 
@@ -112,12 +112,12 @@ def encode(file: TokenizerFile) -> None:
             print(*ids.tolist())
 
 
-@app.command()
+@app.command(cls=Command)
 def decode(file: TokenizerFile) -> None:
     """Read token ids from standard input and print their words.
 
-    Prints one word per line. Words that are not Dyck words are printed as they are, and their
-    number is printed on standard error.
+    Prints one word per line. Malformed words, which are not Dyck words, are printed too; standard
+    error says how many there are.
     """
     import numpy as np
 
@@ -140,7 +140,7 @@ def decode(file: TokenizerFile) -> None:
         malformed += len(decoded.malformed)
         sys.stdout.write(text[: len(text) - len(unfinished)].replace(" ", "\n"))
     if unfinished:
-        print(f"unfinished: {unfinished}", file=sys.stderr)
+        print(f"unfinished word at the end: {unfinished}", file=sys.stderr)
     if malformed:
         print(f"malformed: {malformed} of {words} words", file=sys.stderr)
 
@@ -165,7 +165,7 @@ def _blocks() -> Iterator[str]:
     yield rest
 
 
-@app.command()
+@app.command(cls=Command)
 def show(
     file: TokenizerFile,
     at: Annotated[str, typer.Option(metavar="N", help="First integer to show.")] = "2",
@@ -224,7 +224,7 @@ def show(
     print("longest tokens:")
     for number, token in longest:
         print(f"  {number:5}  {_visible(token)}")
-    print(f"\nfrom {first}:\n{text_picture(tokens, first)}")
+    print(f"\ntokens of the text from {first}:\n{text_picture(tokens, first)}")
 
 
 def _visible(token: str) -> str:

@@ -22,12 +22,12 @@ def train(
         list[str] | None,
         typer.Option(
             "--set",
-            metavar="K=V",
+            metavar="NAME=VALUE",
             help="Change a setting, such as training.lr=1e-3; may be repeated.",
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder of the run  [default: runs/RECIPE]")
+        Path | None, typer.Option(metavar="DIR", help="Folder of the run.  [default: runs/RECIPE]")
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the run in the folder.")
@@ -35,7 +35,9 @@ def train(
     wait: Wait = False,
     search_lr: Annotated[
         str | None,
-        typer.Option(metavar="A,B,…", help="Try these learning rates in short runs, use the best."),
+        typer.Option(
+            metavar="A,B,…", help="Try these learning rates in short runs and use the best."
+        ),
     ] = None,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also write logs for TensorBoard.")
@@ -43,8 +45,8 @@ def train(
 ) -> None:
     """Train a model.
 
-    A run that was interrupted and resumed ends with the same weights as one that was not. To train
-    on several devices: `torchrun --nproc-per-node=K -m arithmetext train RECIPE`.
+    A run that is interrupted and resumed ends with the same weights as an uninterrupted run. To
+    train on several devices: `torchrun --nproc-per-node=K -m arithmetext train RECIPE`.
     """
     from ..training import config, loop, recipes, search
 
@@ -66,15 +68,15 @@ def train(
     if rates and wanted is not None:
         wanted, losses = search.search(wanted, folder, rates, resume=resume, wait=wait)
         for lr, loss in losses.items():
-            mark = " (taken)" if lr == wanted.training.lr else ""
+            mark = " (chosen)" if lr == wanted.training.lr else ""
             _say(f"learning rate {lr:g}: validation loss {loss:.4f}{mark}")
     outcome = loop.train(wanted, folder, resume=resume, wait=wait, tensorboard=tensorboard)
     early = ", stopped early" if outcome.stopped_early else ""
-    words = f", {outcome.nats_per_word:.4f} a word" if outcome.nats_per_word else ""
+    words = f" ({outcome.nats_per_word:.4f} per word)" if outcome.nats_per_word else ""
     _say(
         f"{folder}: {outcome.steps} steps in {outcome.seconds:.0f} s{early};"
-        f" validation {outcome.validation_loss:.4f} nats a token{words},"
-        f" {outcome.accuracy:.1%} of tokens right"
+        f" validation loss {outcome.validation_loss:.4f} nats per token{words},"
+        f" {outcome.accuracy:.1%} of tokens predicted correctly"
     )
 
 
@@ -88,12 +90,15 @@ def recipes(as_json: AsJson = False) -> None:
     if as_json:
         print(json.dumps({name: asdict(config) for name, config in configs.items()}, indent=1))
         return
-    print(f"{'recipe':24} {'tokens':10}    L   steps of tokens  model")
+    print(
+        f"{'recipe':24} {'tokenizer':9} {'vocabulary':>10} {'context':>7} {'steps':>6}"
+        f" {'tokens/step':>11}  model, optimizer, learning rate"
+    )
     for name, c in configs.items():
         print(
-            f"{name:24} {c.tokens.kind:5} {c.tokens.size:4} {c.model.context:5}"
-            f" {c.training.steps:7} {format_integer(c.training.batch):>9}"
-            f"  {c.model.description}, {c.training.optimizer} {c.training.lr:g}"
+            f"{name:24} {c.tokens.kind:9} {c.tokens.size:10} {c.model.context:7}"
+            f" {c.training.steps:6} {format_integer(c.training.batch):>11}"
+            f"  {c.model.description}, {c.training.optimizer}, {c.training.lr:g}"
         )
 
 

@@ -29,7 +29,8 @@ def tree(
     """Draw the tree of an integer, or of a word.
 
     The root is at the bottom. The nodes above it are the primes of the integer, and above each
-    prime stands the tree of its exponent. A word belongs to many integers: the least is printed.
+    prime is the tree of its exponent. Many integers have the same word; for a word the least of
+    them is printed.
     """
     from ..drawing import svg_drawing, text_drawing
 
@@ -91,7 +92,7 @@ def _tree_json(t: trees.Tree) -> dict[str, Any]:
 
 
 def _least(shape: trees.Tree) -> int | str:
-    """The least integer with this tree; its factorization if it has thousands of digits."""
+    """The least integer with this tree; its factorisation if it has thousands of digits."""
     smallest = trees.least_labels(shape)
     try:
         return smallest.value

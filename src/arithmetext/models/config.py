@@ -60,7 +60,8 @@ class HMMConfig:
 
     @property
     def description(self) -> str:
-        return f"HMM of {self.states} states, given the {self.conditioned}"
+        source = "one token" if self.conditioned == "token" else "all earlier tokens"
+        return f"HMM of {self.states} states, trained to predict from {source}"
 
     def matrix_weights(self, tokens: int) -> int:
         """Number of weights in the matrices, with a tokenizer of this size."""
