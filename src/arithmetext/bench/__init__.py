@@ -1,7 +1,7 @@
-"""Speed, beside other libraries that do the same where they are installed.
+"""Our speed, compared with other libraries that do the same and are installed.
 
-One file per subject. Its `measure()` runs our code and the peers in turn, in one process, and
-returns the object that `nt bench SUBJECT --json` prints.
+Each subject has its own file. Its `measure()` runs our code and the peers in turn, in one process,
+and returns the object that `nt bench SUBJECT --json` prints.
 """
 
 from importlib import import_module

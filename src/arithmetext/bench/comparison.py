@@ -8,7 +8,7 @@ from typing import Any
 # "ours" or a peer → case → a function that runs it once and returns its seconds.
 Runs = dict[str, dict[str, Callable[[], float]]]
 
-ROUNDS = 5  # the best counts: other work on the machine comes and goes
+ROUNDS = 5  # the fastest counts, since other work can slow a round down
 
 
 def compare(
@@ -20,7 +20,7 @@ def compare(
     per: float = 1e6,
     rounds: int = ROUNDS,
 ) -> dict[str, Any]:
-    """Run everything in turn, `rounds` times; return rates in units of `per`, and ours ÷ theirs.
+    """Run all cases in turn, `rounds` times; return rates in units of `per`, and ours ÷ theirs.
 
     `counts`: how many integers, characters or tokens one run of each case handles.
     """

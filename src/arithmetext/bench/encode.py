@@ -56,7 +56,7 @@ def measure() -> dict[str, Any]:
         counts,
         unit="MB of text a second",
         conditions={
-            "text": "D = 256; integers from 1e10, 1 MB and 1e7 words, one thread unless said",
+            "text": "D = 256; integers from 1e10, 1 MB and 1e7 words, one thread if not named",
             "same ids": "checked for every peer",
             "not in the figures": "compiling, making the tables, spelling the text for the peers",
         },

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ..evaluation.generation import generate as go_on
+from ..evaluation.generation import generate
 from ..models.gpt import GPT, GPTConfig
 from ..models.language import Prompts
 from ..training.devices import world
@@ -21,9 +21,9 @@ from .hugging_face import gpt2_like
 
 def measure() -> dict[str, Any]:
     with world() as here:
-        card = here.device.type == "cuda"
-        shape = GPTConfig() if card else GPTConfig(layers=2, heads=2, context=256)
-        prompts, exactly = (128, 32) if card else (16, 16)
+        gpu = here.device.type == "cuda"
+        shape = GPTConfig() if gpu else GPTConfig(layers=2, heads=2, context=256)
+        prompts, few = (128, 32) if gpu else (16, 16)
         torch.manual_seed(0)
         model = GPT(shape, vocabulary=256, causal=True).for_inference(here.device)
         ids = torch.randint(256, (prompts, shape.context), device=here.device)
@@ -31,11 +31,11 @@ def measure() -> dict[str, Any]:
 
         def ours(count: int, stride: int) -> float:
             start = time.perf_counter()
-            go_on(model.read(Prompts(ids), stride=stride), count).cpu()
+            generate(model.read(Prompts(ids), stride=stride), count).cpu()
             return time.perf_counter() - start
 
-        exact, blocks = "exact: the window read for each token", "by blocks: a quarter forgotten"
-        counts = {exact: exactly, blocks: shape.context}
+        exact, blocks = "stride of one token", "stride of a quarter of the context"
+        counts = {exact: few, blocks: shape.context}
         strides = {exact: 1, blocks: block}
         runs: Runs = {"ours": {case: partial(ours, counts[case], strides[case]) for case in counts}}
         if find_spec("transformers"):
@@ -59,19 +59,22 @@ def measure() -> dict[str, Any]:
                 "device": here.name,
                 "model": f"{shape.layers} layers of {shape.heads} heads, L = {shape.context},"
                 f" D = 256, {'bfloat16' if here.bf16 else 'float32'}",
-                "prompts": f"{prompts} of {shape.context} tokens, all at once; {exactly} tokens"
-                f" generated exactly, {shape.context} by blocks",
+                "prompts": f"{prompts} of {shape.context} tokens, all at once; {few} tokens"
+                f" generated with a stride of one token, {shape.context} with the other stride",
             },
         )
         rates = figures["ours"]
-        figures["conditions"]["by blocks against exact"] = f"{rates[blocks] / rates[exact]:.1f}×"
-        whole = prompts * shape.context / rates[exact] / 1e3
-        figures["conditions"][f"{shape.context} tokens of each prompt, exactly"] = f"{whole:.1f} s"
+        figures["conditions"] |= {
+            "stride of a quarter against one token": f"{rates[blocks] / rates[exact]:.1f}×",
+            f"{shape.context} tokens of each prompt, with a stride of one token": (
+                f"{prompts * shape.context / rates[exact] / 1e3:.1f} s"
+            ),
+        }
         return figures
 
 
 def _without_cache(model: Any, ids: Any, count: int) -> float:
-    """Read the whole window for each token: once it slides, every position changes."""
+    """Read the whole context for each token, because every position changes when it slides."""
     start = time.perf_counter()
     with torch.no_grad():
         for _ in range(count):
@@ -82,7 +85,7 @@ def _without_cache(model: Any, ids: Any, count: int) -> float:
 
 
 def _with_cache(model: Any, ids: Any, block: int, count: int) -> float:
-    """Drop the oldest block when the window is full and read the rest; use the KV cache between."""
+    """When the context is full, drop the oldest block and read the rest; else use the KV cache."""
     start = time.perf_counter()
     with torch.no_grad():
         for _ in range(count // block):

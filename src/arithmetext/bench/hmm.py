@@ -58,14 +58,14 @@ def measure() -> dict[str, Any]:
         conditions={
             "model": f"H = {states}, D = {tokens}, the same parameters for all",
             "sequences": f"random tokens, the same for all; {more} for ours alone",
-            "threads": "ours one unless said; the others as many as they take",
+            "threads": "ours one if not named; the others as many as they take",
             "not in the figures": "compiling, and setting the parameters",
         },
     )
 
 
 def _hmmlearn(initial: Any, transition: Any, emission: Any, ids: Any) -> Callable[[], float]:
-    """One iteration, with the faster of its two implementations."""
+    """One iteration of EM, with the faster of its two implementations."""
     library: Any = import_module("hmmlearn.hmm")
     logging.getLogger("hmmlearn").setLevel(logging.ERROR)  # it warns that there is little data
     states, tokens = emission.shape
@@ -84,7 +84,7 @@ def _hmmlearn(initial: Any, transition: Any, emission: Any, ids: Any) -> Callabl
 
 
 def _pomegranate(initial: Any, transition: Any, emission: Any, ids: Any) -> Callable[[], float]:
-    """The expectation step of one iteration."""
+    """The expectation step of one iteration of EM."""
     library: Any = import_module("pomegranate.hmm")
     categorical: Any = import_module("pomegranate.distributions").Categorical
     model = library.DenseHMM(
@@ -96,7 +96,7 @@ def _pomegranate(initial: Any, transition: Any, emission: Any, ids: Any) -> Call
 
     def work() -> float:
         start = time.perf_counter()
-        model.summarise(ids[..., None])
+        model.summarize(ids[..., None])
         return time.perf_counter() - start
 
     return work
@@ -132,6 +132,6 @@ def _dynamax(initial: Any, transition: Any, emission: Any, ids: Any) -> Callable
 
 
 def _normalized(probabilities: Any) -> Any:
-    """The same in float64, with rows that sum to 1 in that precision."""
+    """The probabilities in float64, with rows that sum to 1 in that precision."""
     rows = probabilities.double().numpy()
     return rows / rows.sum(-1, keepdims=True)

@@ -1,11 +1,11 @@
-"""Hugging Face's GPT-2, which two benchmarks compare with."""
+"""Hugging Face's GPT-2, a peer in two benchmarks."""
 
 from importlib import import_module
 from typing import Any
 
 
 def gpt2_like(ours: Any) -> Any:
-    """Their GPT-2 with random weights, in the shape of a GPT of ours."""
+    """Hugging Face's GPT-2 with random weights and the same shape as `ours`."""
     transformers: Any = import_module("transformers")
     transformers.logging.set_verbosity_error()
     shape = ours.config

@@ -1,6 +1,7 @@
 """`nt bench sieve`: the speed of making words.
 
-The peers do related work: PARI/GP factors the same integers, primesieve counts their primes.
+The peers do related work: PARI/GP factorises the same integers, and primesieve counts the primes
+among them.
 """
 
 import re
@@ -26,10 +27,10 @@ def measure() -> dict[str, Any]:
         return time.perf_counter() - start
 
     ranges = {"1e10": (10**10, 10**7), "1e15": (10**15, 10**6)}
-    # The comparison of one thread with two takes a longer range, in which both have work.
+    # One thread and two are compared on a longer range, so that both threads have enough work.
     threads = {"1e10, 1 thread": 1, "1e10, 2 threads": 2}
     for lo, count in ranges.values():
-        ours(lo, count, 1)  # compile the kernels and make the base primes
+        ours(lo, count, 1)  # compile the kernels and compute the base primes
     runs: Runs = {"ours": {name: partial(ours, *span, 1) for name, span in ranges.items()}}
     for name, number in threads.items():
         runs["ours"][name] = partial(ours, 10**10, 4 * 10**8, number)
@@ -50,8 +51,8 @@ def measure() -> dict[str, Any]:
         conditions={
             "ranges": "1e7 integers from 1e10 and 1e6 from 1e15, one thread; 4e8 from 1e10 for"
             " the threads",
-            "not in the figures": "compiling, starting a process, and, for ours, making the base"
-            " primes, which are made once and kept",
+            "not in the figures": "compiling, starting a process, and, for ours, computing the base"
+            " primes, which is done once",
         },
     )
 
@@ -68,8 +69,8 @@ def _forfactored(lo: int, count: int, body: str) -> float:
 
 
 def _primesieve(lo: int, count: int) -> float:
-    # Its own clock shows milliseconds, which is too coarse here. So take the time of a process that
-    # does the work and subtract that of one which counts a single integer.
+    # primesieve prints its time in milliseconds, which is too coarse here. So measure the time of a
+    # process that does the work, and subtract the time of a process that counts a single integer.
     def run(length: int) -> float:
         start = time.perf_counter()
         subprocess.run(

@@ -22,7 +22,7 @@ from .hugging_face import gpt2_like
 
 
 def measure() -> dict[str, Any]:
-    waited, worked = 0.0, 0.0  # seconds: waiting for text, in all
+    waited, worked = 0.0, 0.0  # seconds spent waiting for text, and in all
 
     def ours(run: Run, parts: Iterator[Any]) -> float:
         nonlocal waited, worked
@@ -34,10 +34,10 @@ def measure() -> dict[str, Any]:
         return seconds
 
     with world() as here:
-        card = here.device.type == "cuda"
-        steps = 4 if card else 8
+        gpu = here.device.type == "cuda"
+        steps = 4 if gpu else 8
         settings = ["model.positions=learned", "training.steps=1e6"]
-        config = changed(recipe("ntp-paper" if card else "ntp-laptop"), settings)
+        config = changed(recipe("ntp-paper" if gpu else "ntp-laptop"), settings)
         shape = config.model
         tokenizer = config.tokens.tokenizer(config.text, config.n)
         parts = Share(config, tokenizer, here.rank, here.size).parts(0)
@@ -47,7 +47,9 @@ def measure() -> dict[str, Any]:
             ours(run, parts)  # compile
             runs["ours"][name] = partial(ours, run, parts)
         if find_spec("transformers"):
-            kinds = {"Hugging Face GPT-2": False} | ({"the same, compiled": True} if card else {})
+            kinds = {"Hugging Face GPT-2": False} | (
+                {"Hugging Face GPT-2, compiled": True} if gpu else {}
+            )
             for peer, compiled in kinds.items():
                 runs[peer] = {
                     "AdamW": _hugging_face_loop(run, next(parts), steps, compiled=compiled)
@@ -57,7 +59,7 @@ def measure() -> dict[str, Any]:
             runs,
             dict.fromkeys(runs["ours"], steps * config.training.batch),
             per=1e3,
-            rounds=3 if card else ROUNDS,
+            rounds=3 if gpu else ROUNDS,
             unit="thousand tokens a second",
             conditions={
                 "device": here.name,
@@ -75,7 +77,7 @@ def measure() -> dict[str, Any]:
 
 
 def _hugging_face_loop(run: Any, part: Any, steps: int, *, compiled: bool) -> Callable[[], float]:
-    """The loop of a tutorial: fused AdamW and clipping, with the precision and batch of `run`.
+    """A plain training loop: fused AdamW and clipping, with the precision and batch of `run`.
 
     Every step trains on the same windows, so that the loop never waits for text.
     """
