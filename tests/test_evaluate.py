@@ -274,7 +274,7 @@ def test_every_figure_of_a_flawed_reciter() -> None:
     assert aligned["slips_per_1000_words"]["value"] == pytest.approx(5000 / len(every))
 
 
-def test_every_beta_and_both_slides_are_generated_as_they_should(tmp_path: Path) -> None:
+def test_every_beta_and_both_strides_are_generated(tmp_path: Path) -> None:
     measured = in_float64(subject(str(folder(tmp_path, "gpt")), AT))
     prompts = draw(measured.tokenizer, (AT, AT + 10**5), number=9, length=16, following=16)
     made = generation(measured.model, prompts, seed=6)

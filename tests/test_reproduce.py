@@ -385,7 +385,7 @@ def test_a_result_of_another_version_is_left_out(tmp_path: Path, capsys) -> None
     stale = tmp_path / "data/walks.json"
     stale.write_text('{"study": "walks", "key": "", "settings": {}, "seconds": 1, "data": {}}')
     page = report.build(tmp_path).read_text()
-    assert "3266 (exact)" in page
+    assert "3266 words (exact)" in page
     assert 'id="walks"' not in page
     assert "left out" in capsys.readouterr().err
 
@@ -394,6 +394,6 @@ def test_the_page_is_rebuilt_from_the_data_alone(tmp_path: Path) -> None:
     study = studies.all_studies()["dictionary_growth"]
     studies.perform(study, "laptop", tmp_path / "data")
     page = report.build(tmp_path).read_text()
-    assert "3266 (exact)" in page
+    assert "3266 words (exact)" in page
     counts = json.loads((tmp_path / "data/dictionary_growth.json").read_text())["data"]["counts"]
     assert counts[-1] == 7743611

@@ -43,7 +43,7 @@ class AttentionByDistance:
     def curves(self) -> Values:
         """The mean over pairs, [layers, heads, distances]; NaN where there are no pairs.
 
-        With word tokens there may be none at distance 0: the next token is in the next integer.
+        With word tokens no pair may be at distance 0: the next token is in the next integer.
         """
         with np.errstate(invalid="ignore"):
             return np.asarray(self.sums.sum(0) / self.counts.sum(0))

@@ -49,7 +49,7 @@ def measure(
 
 
 def horizon_by_accuracy(oracle: Sequence[OracleScore], accuracy: float) -> float | None:
-    """The bound whose oracle has this accuracy; None if every oracle has a lower one."""
+    """The bound whose oracle has this accuracy; None if it is lower for every oracle."""
     return _horizon(oracle, [score.accuracy for score in oracle], accuracy)
 
 

@@ -1,6 +1,6 @@
 """Does a model find the text likelier than made-up sequences?
 
-The model scores sequences of the text, and for each of them a control made from the same words:
+The model scores sequences of the text, and for each sequence a control made from the same words:
 
     unigram             random tokens, with their frequencies in the training text
     shuffled            the words in random order

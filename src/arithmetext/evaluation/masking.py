@@ -123,7 +123,7 @@ def masked_positions(masking_share: float, length: int, windows: range, seed: in
 def _accuracy(logits: Tensor, tokens: Tensor, beta: float) -> Tensor:
     """The accuracy in each window, [windows].
 
-    logits: [windows, masked tokens, vocabulary]; tokens: [windows, masked tokens], the true ones.
+    logits: [windows, masked tokens, vocabulary]; tokens: [windows, masked tokens], the answers.
     """
     if beta == math.inf:
         return (logits.argmax(-1) == tokens).double().mean(1)

@@ -5,13 +5,13 @@ impossible. `runs` is the paper's test. It compares true prompts with prompts th
 square-free words and one word that is not square-free. This test cannot tell impossible from rare
 or misplaced words, since its prompts occur nowhere in the text.
 
-`impossible` is a test that can. In the middle of the text, it replaces a stretch of four words by
-other words whose unigram log-probability is equal within 0.1 nats:
+`impossible` is a test that can. In the middle of the text, it replaces the four words from n
+on by other words whose unigram log-probability is equal within 0.1 nats:
 
     impossible   square-free words, drawn from the word frequencies
-    elsewhere    words that can occur in a row, but not here: modulo 4 and modulo 36, they misfit at
+    elsewhere    words that can occur in a row, but not at n: modulo 4 and modulo 36, they misfit at
                  the same positions as the impossible words
-    here         words that fit here, modulo 36
+    here         words that fit at n, modulo 36
     true         the original words; only they are not matched in probability
 
 Whether a word fits depends on n modulo 36, which decides how the words of multiples of 2 and 3

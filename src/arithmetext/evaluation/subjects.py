@@ -1,4 +1,4 @@
-"""The models that can be evaluated: a trained one, by its folder, or one without training."""
+"""The models that can be evaluated: trained models, by folder, and models without training."""
 
 import re
 from dataclasses import dataclass

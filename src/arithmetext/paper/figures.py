@@ -162,7 +162,7 @@ def _small_tree(axes: Axes, word: str, middle: float) -> None:
 
 
 def _attention_arcs(axes: Axes, middles: Sequence[float], attention: Sequence[float]) -> None:
-    """Arcs from the last token to each other one, as wide as the attention paid to it."""
+    """Arcs from the last token to every other token, as wide as its attention to that token."""
     *others, last = middles
     for middle, weight in zip(others, attention, strict=False):
         depth = -3.6 - 0.26 * (last - middle)

@@ -138,7 +138,7 @@ def with_vocabulary(task: str, scale: str, size: int) -> TrainedModel:
 
     At gpu scale it is the paper's model and optimizer, trained for minutes. Short training needs
     many small steps: after 400 steps of 2^19 tokens the loss is still high. Masked modelling also
-    needs rotary positions: with learned ones, 2,000 small steps do not leave the plateau.
+    needs rotary positions: with learned positions, 2,000 small steps do not leave the plateau.
     """
     if scale == "laptop":
         return _on_laptop(task, size, 250 if task == "ntp" else 200)

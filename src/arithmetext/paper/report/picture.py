@@ -37,7 +37,7 @@ def svg(figure: Figure, name: str) -> str:
         if old in names:
             element.set("id", names[old])
     plain = ElementTree.tostring(root, encoding="unicode")
-    return _REFERENCE.sub(lambda found: found[1] + names[found[2]], plain)
+    return _REFERENCE.sub(lambda match: match[1] + names[match[2]], plain)
 
 
 def _remove_style(root: ElementTree.Element) -> None:
@@ -53,12 +53,12 @@ def _shorten(element: ElementTree.Element) -> None:
         if key in ("d", "x", "y"):
             element.set(key, re.sub(r"\s*([A-Za-z])\s*", r"\1", _rounded(value)).strip())
         elif key == "transform":
-            element.set(key, _TRANSLATION.sub(lambda found: _rounded(found[0]), value))
+            element.set(key, _TRANSLATION.sub(lambda match: _rounded(match[0]), value))
         elif key == "style":
             element.set(key, re.sub(r"([:;]) ", r"\1", value))
 
 
 def _rounded(numbers: str) -> str:
     return re.sub(
-        r"\d+\.\d+", lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), numbers
+        r"\d+\.\d+", lambda match: f"{float(match[0]):.2f}".rstrip("0").rstrip("."), numbers
     )

@@ -120,7 +120,7 @@ def caption(result: Result) -> str:
     left_out = [f"{_left_out(row)} of the true words for the {name}" for name, row in last.items()]
     return (
         "Left: share of words that are right. Right: the paper's KL^w, a divergence of the word"
-        f" frequencies from the true ones. {how.prompts} prompts of {how.tokens} tokens near"
+        f" frequencies from the true frequencies. {how.prompts} prompts of {how.tokens} tokens near"
         f" {format_integer(result.at)} are continued by {result.generated} tokens at each inverse"
         f" temperature β, seed {how.seed}. Bars are 95 % intervals (bootstrap over prompts). Grey"
         " marks the β that are best in the paper. KL^w sums only over words that were generated,"

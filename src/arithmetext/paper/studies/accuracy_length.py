@@ -167,14 +167,13 @@ def caption(result: Result) -> str:
         f" near each of {join(scale.name for scale in result.scales)}, seed {how.seed}. Left:"
         " accuracy of the first tokens generated, a point for each prompt, and means with 95 %"
         " intervals (bootstrap over prompts). The scales are drawn side by side. Right: each"
-        f" continuation of {result.scales[0].whole.tokens} tokens. Crosses were found to have"
-        " slipped: they left out or added words. Dashed: the chance level, the accuracy of"
+        f" continuation of {result.scales[0].whole.tokens} tokens. Crosses mark continuations"
+        " that slipped: they left out or added words. Dashed: the chance level, the accuracy of"
         " unrelated text with the same word frequencies. Solid: the oracle that knows n modulo the"
         f" powers of the primes up to {result.oracle_bound}, the one that matches the model best."
         f" Over all tokens the mean accuracy is {min(means):.3f} to {max(means):.3f}, depending on"
-        f" the scale. Of {counts.continuations} continuations,"
-        f" {counts.low} have an accuracy below {LOW}, {counts.collapsed} are no better than chance,"
-        f" and {counts.slipped} slipped."
+        f" the scale. Of {counts.continuations} continuations, {counts.low} have an accuracy below"
+        f" {LOW}, {counts.collapsed} are no better than chance, and {counts.slipped} slipped."
     )
 
 
@@ -242,12 +241,11 @@ def verdicts(result: Result) -> list[Verdict]:
             paper="it does",
             ours=f"{format_number(trends.quarter_accuracy)} over"
             f" {plural(trends.quarter_tokens, 'token')}, {format_number(trends.whole_accuracy)}"
-            " over"
-            f" {last}: change {format_estimate(trends.late_change)}",
+            f" over {last}: change {format_estimate(trends.late_change)}",
             criterion=f"the interval of the change is within ±{STEADY}",
             agrees=within(trends.late_change, -STEADY, STEADY),
-            why="The paper's accuracy is over all tokens. It averages over the earlier ones, so it"
-            " falls more slowly than the accuracy of the last words.",
+            why="The paper's accuracy is over all tokens. It averages over the earlier tokens, so"
+            " it falls more slowly than the accuracy of the last words.",
         ),
         Verdict(
             key="two-clusters",
@@ -262,10 +260,10 @@ def verdicts(result: Result) -> list[Verdict]:
             " between the groups than in the second group",
             agrees=counts.majority > counts.continuations / 2
             and counts.between < counts.low_or_collapsed,
-            why=f"Of the {counts.collapsed} that have collapsed, {counts.explained} are well above"
-            " chance with each word compared at its own shift. These left out or added words, and"
-            " need not be hard to predict. A continuation that slips later has an accuracy between"
-            " the two groups.",
+            why=f"Of the {counts.collapsed} collapsed continuations, {counts.explained} are well"
+            " above chance with each word compared at its own shift. These left out or added"
+            " words, and need not be hard to predict. A continuation that slips later has an"
+            " accuracy between the two groups.",
         ),
         Verdict(
             key="chance-level",

@@ -16,7 +16,7 @@ COST = {"laptop": 1, "gpu": 1}
 
 @dataclass(frozen=True)
 class Settings:
-    listed_to: int  # first occurrences are listed up to here
+    listed_to: int  # first occurrences are listed up to this integer
     counted_to_power: int  # words are counted up to this power of ten
     counts_per_decade: int
 

@@ -168,12 +168,11 @@ def caption(result: Result) -> str:
     return (
         f"Share of masked tokens that the model finds in {result.windows} windows of"
         f" {result.tokens} tokens near the integer above each panel. The model was not trained on"
-        " these"
-        f" windows. Tokens (each {result.training.token}) are drawn with probabilities proportional"
-        f" to p^β. The model was trained for {result.training.seconds / 60:.1f} minutes with a"
-        f" share of {PREDICTED_SHARE:g} masked. White lines, if any: accuracy {GOOD_ABOVE:g}"
-        f" (dashed) and {BEST_ABOVE:g} (solid). Dotted frame: the paper has more than"
-        f" {GOOD_ABOVE:g} there. Intervals of 95 % (bootstrap over windows) are at most"
+        f" these windows. Tokens (each {result.training.token}) are drawn with probabilities"
+        f" proportional to p^β. The model was trained for {result.training.seconds / 60:.1f}"
+        f" minutes with a share of {PREDICTED_SHARE:g} masked. White lines, if any: accuracy"
+        f" {GOOD_ABOVE:g} (dashed) and {BEST_ABOVE:g} (solid). Dotted frame: where the paper has"
+        f" more than {GOOD_ABOVE:g}. Intervals of 95 % (bootstrap over windows) are at most"
         f" ± {result.widest:.3f}."
     )
 
@@ -203,8 +202,7 @@ def verdicts(result: Result) -> list[Verdict]:
             result.good_region,
             "good-region",
             f"More than {GOOD_ABOVE:g} of the masked tokens are found up to p_m = {GOOD_MASKED:g}"
-            " and"
-            f" β⁻¹ = {GOOD_TEMPERATURE:g}.",
+            f" and β⁻¹ = {GOOD_TEMPERATURE:g}.",
         ),
         Verdict(
             key="degrades",

@@ -119,8 +119,8 @@ def plot(result: Result) -> Figure:
 def caption(result: Result) -> str:
     others = list(result.other_runs.values())
     positions = (
-        f" These runs have {result.positions} positions; dotted lines have {others[0].positions}"
-        " ones, as GPT-2 does, and may be shorter."
+        f" These runs have {result.positions} positions; dotted lines are runs with"
+        f" {others[0].positions} positions, as in GPT-2, and may be shorter."
         if others
         else ""
     )
@@ -167,9 +167,8 @@ def verdicts(result: Result) -> list[Verdict]:
             paper="even more evident",
             ours="; ".join(
                 f"D = {size}, {result.masked_like_causal[size].positions} positions: last ÷ first"
-                " step of the"
-                f" plateau in masked modelling {_format_length(length)}, in next-token prediction"
-                f" {_format_length(result.causal_lengths[size])}"
+                f" step of the plateau in masked modelling {_format_length(length)}, in next-token"
+                f" prediction {_format_length(result.causal_lengths[size])}"
                 for size, length in result.masked_lengths.items()
             ),
             criterion="this ratio is larger in masked modelling for every D",

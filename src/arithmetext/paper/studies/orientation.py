@@ -92,7 +92,7 @@ def caption(result: Result) -> str:
         " with probability 1/2 (mean of 20 draws; error bars are three standard deviations). Above"
         " the dashed line the text is oriented. Below it nothing follows: frequent pairs are spread"
         " more evenly than random reversal would make them, so the floor is somewhat too high. The"
-        " larger the integers, the more of them are needed to rise above it."
+        " larger the integers, the more integers are needed to rise above the floor."
     )
 
 
@@ -103,7 +103,7 @@ def table(result: Result) -> Table:
 
 
 def verdicts(result: Result) -> list[Verdict]:
-    """Below the noise floor nothing follows, so there the claim is not tested."""
+    """A divergence below the noise floor proves nothing; then the claim is not tested."""
     largest = [max(rows, key=lambda row: row.count) for rows in result.by_start().values()]
     return [
         Verdict(
@@ -118,7 +118,7 @@ def verdicts(result: Result) -> list[Verdict]:
             why=""
             if row.above_floor
             else "Not above the noise floor. The floor is somewhat too high, so the text may still"
-            " be oriented; more integers may show it.",
+            " be oriented; more integers may show that.",
         )
         for row in largest
     ]

@@ -225,10 +225,8 @@ def verdicts(result: Result) -> list[Verdict]:
             claim="The GPT-2 clearly outperforms the HMM in precision and recall of words.",
             paper="it does",
             ours=f"among the words that occur at least {COMMON} times, the F1 of the GPT-2 is"
-            " higher"
-            f" for {compared.higher}, lower for {compared.lower} and equal for {compared.equal};"
-            " share"
-            " that is higher, among the words whose F1 differs:"
+            f" higher for {compared.higher}, lower for {compared.lower} and equal for"
+            f" {compared.equal}; share that is higher, among the words whose F1 differs:"
             f" {format_estimate(compared.higher_share)}",
             criterion="the interval of this share is above one half",
             agrees=above(compared.higher_share, 0.5),

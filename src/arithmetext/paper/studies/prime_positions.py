@@ -138,7 +138,7 @@ def _plot_bars(axes: Axes, bars: list[Bar]) -> None:
     axes.grid(alpha=0.3, axis="y")
     axes.set_axisbelow(True)
     if not bars:
-        axes.text(0.5, 0.5, "there are none", transform=axes.transAxes, ha="center")
+        axes.text(0.5, 0.5, "no places", transform=axes.transAxes, ha="center")
 
 
 def _style(word: str) -> dict[str, Any]:
@@ -156,9 +156,8 @@ def caption(result: Result) -> str:
     return (
         "Left: the words generated where the text has a prime. Right: the words of the text where a"
         f" prime is generated. Shown are the {SHOWN} most frequent words and the sum of the"
-        " others, as"
-        " shares of the number of places above each panel. Hatched bars are the places where the"
-        " text and the continuation both have the word of a prime. "
+        " others, as shares of the number of places above each panel. Hatched bars are the places"
+        " where the text and the continuation both have the word of a prime. "
         f"{describe_continuations(result.at, result.generation)}. Shares of the hatched bars, left"
         f" and right, with intervals of 95 % over prompts: {right}."
     )

@@ -125,8 +125,8 @@ def caption(result: Result) -> str:
         " frequent and allowed at this place, or allowed only at other places. Their cost is the"
         f" negative log-likelihood, averaged over {control.left} of {control.asked} places, where"
         " such words exist, with intervals of 95 %. The step from allowed here to allowed elsewhere"
-        " is the cost of the wrong place. The step from there to impossible is the cost of breaking"
-        " the rule."
+        " is the cost of the wrong place. The step from allowed elsewhere to impossible is the"
+        " cost of breaking the rule."
     )
 
 
@@ -184,8 +184,7 @@ def verdicts(result: Result) -> list[Verdict]:
             paper="higher for two and three",
             ours=f"{_means(gpt.runs)} nats per token",
             criterion="the intervals of the means for runs of two and three are above all"
-            " intervals for"
-            " longer runs",
+            " intervals for longer runs",
             agrees=all(above(each.mean, highest) for each in possible),
             why="A run of three and a word that is not square-free keep the text's period of four;"
             f" all other runs break it.{_cost(gpt.impossible)}",
@@ -193,8 +192,7 @@ def verdicts(result: Result) -> list[Verdict]:
         Verdict(
             key="hmm-long-runs-within",
             claim="The HMM places prompts with more than three square-free words in a row inside"
-            " the"
-            " bulk of the true prompts.",
+            " the bulk of the true prompts.",
             paper="it does",
             ours=_within(markov_never),
             criterion="for all run lengths, more than half of the prompts lie in this range",
@@ -225,7 +223,6 @@ def _cost(control: StretchesSummary) -> str:
     return (
         " If four words of the text are replaced by others, all equally frequent, words allowed"
         f" here cost {allowed}, words allowed elsewhere {misplaced} and impossible words"
-        f" {impossible_words} nats."
-        f" In {format_estimate(control.paired['elsewhere'])} of the pairs the impossible words are"
-        " less likely than the words allowed elsewhere."
+        f" {impossible_words} nats. In {format_estimate(control.paired['elsewhere'])} of the pairs"
+        " the impossible words are less likely than the words allowed elsewhere."
     )

@@ -173,8 +173,7 @@ def verdicts(result: Result) -> list[Verdict]:
             + f" ({len(first.true)} of each)",
             criterion="at every length beyond the paper's, the likeliest random sequence is less"
             " likely than"
-            " the"
-            " least likely true sequence",
+            " the least likely true sequence",
             agrees=bool(longer) and all(row.disjoint for row in longer),
             why="With more sequences the extremes lie farther out.",
         ),
@@ -183,13 +182,11 @@ def verdicts(result: Result) -> list[Verdict]:
             claim="The likelihood depends on the order of the words, not only on which they are.",
             paper="concluded from random tokens",
             ours=f"area under the ROC curve at {last.length} tokens {format_estimate(shuffled)}"
-            " against shuffled words,"
-            f" {format_estimate(eights)} against words shuffled in eights",
+            f" against shuffled words, {format_estimate(eights)} against words shuffled in eights",
             criterion="the intervals of both areas are above one half",
             agrees=above(shuffled, 0.5) and above(eights, 0.5),
             why=f"A token is {result.training.token}; shuffling words keeps what is inside them."
-            f" The likelihood {tells} the direction: area"
-            f" {format_estimate(backwards)} against the text backwards. Divisibility by small"
-            " primes is the same from n down as from n up.",
+            f" The likelihood {tells} the direction: area {format_estimate(backwards)} against the"
+            " text backwards. Divisibility by small primes is the same from n down as from n up.",
         ),
     ]

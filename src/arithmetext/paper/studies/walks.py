@@ -97,8 +97,7 @@ def caption(result: Result) -> str:
     return (
         "Variance of the number of occurrences of a word in windows of each length, divided by the"
         f" variance of independent draws, over {result.count:,} integers from each start."
-        f" {crossings}"
-        f" {DRIFT}"
+        f" {crossings} {DRIFT}"
     )
 
 
