@@ -14,13 +14,13 @@ def test_every_subject_has_a_file() -> None:
 
 
 def test_the_best_of_several_rounds_counts() -> None:
-    def runs(*seconds: float) -> Callable[[], float]:
+    def timer(*seconds: float) -> Callable[[], float]:
         return iter(seconds).__next__
 
     report = compare(
         {
-            "ours": {"few": runs(3.0, 1.0), "many": runs(8.0, 9.0)},
-            "peer": {"few": runs(4.0, 5.0)},
+            "ours": {"few": timer(3.0, 1.0), "many": timer(8.0, 9.0)},
+            "peer": {"few": timer(4.0, 5.0)},
         },
         {"few": 2_000_000, "many": 4_000_000},
         unit="millions a second",

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 # "ours" or a peer → case → a function that runs it once and returns its seconds.
-Runs = dict[str, dict[str, Callable[[], float]]]
+Timers = dict[str, dict[str, Callable[[], float]]]
 
 ROUNDS = 5  # the fastest counts, since other work can slow a round down
 
 
 def compare(
-    runs: Runs,
+    timers: Timers,
     counts: dict[str, int],
     *,
     unit: str,
@@ -26,12 +26,12 @@ def compare(
     """
     best: dict[tuple[str, str], float] = {}
     for _ in range(rounds):
-        for who, cases in runs.items():
-            for case, run in cases.items():
-                best[who, case] = min(run(), best.get((who, case), float("inf")))
+        for who, cases in timers.items():
+            for case, timer in cases.items():
+                best[who, case] = min(timer(), best.get((who, case), float("inf")))
     rates = {
         who: {case: round(counts[case] / best[who, case] / per, 3) for case in cases}
-        for who, cases in runs.items()
+        for who, cases in timers.items()
     }
     ours = rates.pop("ours")
     return {

@@ -17,7 +17,7 @@ import numpy as np
 from ..text.sieve import words
 from ..tokens import BPE
 from ..tokens.spelling import spell
-from .comparison import Runs, compare
+from .comparison import Timers, compare
 
 
 def measure() -> dict[str, Any]:
@@ -25,7 +25,7 @@ def measure() -> dict[str, Any]:
     short, long = words(10**10, 10**10 + 112_000), words(10**10, 10**10 + 10**7)
     text = spell(short)
     ids = tokenizer.encode(short)
-    runs: Runs = {
+    timers: Timers = {
         "ours": {
             "1 MB": partial(_timed, lambda: tokenizer.encode(short, threads=1)),
             "1e7 words": partial(_timed, lambda: tokenizer.encode(long, threads=1)),
@@ -41,7 +41,7 @@ def measure() -> dict[str, Any]:
             tokenizer.save(Path(file.name))
             theirs = Tokenizer.from_file(file.name)
         assert np.array_equal(theirs.encode(text).ids, ids)
-        runs["Hugging Face tokenizers"] = {"1 MB": partial(_timed, lambda: theirs.encode(text))}
+        timers["Hugging Face tokenizers"] = {"1 MB": partial(_timed, lambda: theirs.encode(text))}
     if find_spec("tiktoken"):
         from tiktoken import Encoding
 
@@ -50,9 +50,9 @@ def measure() -> dict[str, Any]:
             "arithmetext", pat_str=r"[\s\S]+", mergeable_ranks=ranks, special_tokens={}
         )
         assert np.array_equal(tiktoken.encode_ordinary(text), ids)
-        runs["tiktoken"] = {"1 MB": partial(_timed, lambda: tiktoken.encode_ordinary(text))}
+        timers["tiktoken"] = {"1 MB": partial(_timed, lambda: tiktoken.encode_ordinary(text))}
     return compare(
-        runs,
+        timers,
         counts,
         unit="MB of text a second",
         conditions={

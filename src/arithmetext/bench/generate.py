@@ -15,7 +15,7 @@ from ..evaluation.generation import generate
 from ..models.gpt import GPT, GPTConfig
 from ..models.language import Prompts
 from ..training.devices import world
-from .comparison import Runs, compare
+from .comparison import Timers, compare
 from .hugging_face import gpt2_like
 
 
@@ -37,20 +37,22 @@ def measure() -> dict[str, Any]:
         exact, blocks = "stride of one token", "stride of a quarter of the context"
         counts = {exact: few, blocks: shape.context}
         strides = {exact: 1, blocks: block}
-        runs: Runs = {"ours": {case: partial(ours, counts[case], strides[case]) for case in counts}}
+        timers: Timers = {
+            "ours": {case: partial(ours, counts[case], strides[case]) for case in counts}
+        }
         if find_spec("transformers"):
             theirs = gpt2_like(model).to(here.device, next(model.parameters()).dtype).eval()
-            runs["Hugging Face GPT-2, no cache"] = {
+            timers["Hugging Face GPT-2, no cache"] = {
                 exact: partial(_without_cache, theirs, ids, counts[exact])
             }
-            runs["Hugging Face GPT-2, its cache"] = {
+            timers["Hugging Face GPT-2, its cache"] = {
                 blocks: partial(_with_cache, theirs, ids, block, counts[blocks])
             }
-        for cases in runs.values():
-            for run in cases.values():
-                run()  # warm up
+        for cases in timers.values():
+            for timer in cases.values():
+                timer()  # warm up
         figures = compare(
-            runs,
+            timers,
             {case: prompts * count for case, count in counts.items()},
             per=1e3,
             rounds=3,

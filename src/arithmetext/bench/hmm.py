@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from ..models.hmm import HMM, HMMConfig
-from .comparison import Runs, compare
+from .comparison import Timers, compare
 
 
 def measure() -> dict[str, Any]:
@@ -33,7 +33,7 @@ def measure() -> dict[str, Any]:
 
     same, more = f"{windows} windows of {length}", f"{4 * windows} windows of {4 * length}"
     both = f"{more}, 2 threads"
-    runs: Runs = {
+    timers: Timers = {
         "ours": {
             same: partial(ours, few, 1),
             more: partial(ours, many, 1),
@@ -48,9 +48,9 @@ def measure() -> dict[str, Any]:
     }
     for peer, prepare in peers.items():
         if find_spec(peer):
-            runs[peer] = {same: prepare(*parameters, few)}
+            timers[peer] = {same: prepare(*parameters, few)}
     return compare(
-        runs,
+        timers,
         {same: few.numel(), more: many.numel(), both: many.numel()},
         per=1e3,
         rounds=3,

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..text.ranges import over_ranges, spans
 from ..text.sieve import piece_size, segment_size, words_in_buffer
-from .comparison import Runs, compare
+from .comparison import Timers, compare
 
 
 def measure() -> dict[str, Any]:
@@ -31,21 +31,23 @@ def measure() -> dict[str, Any]:
     threads = {"1e10, 1 thread": 1, "1e10, 2 threads": 2}
     for lo, count in ranges.values():
         ours(lo, count, 1)  # compile the kernels and compute the base primes
-    runs: Runs = {"ours": {name: partial(ours, *span, 1) for name, span in ranges.items()}}
+    timers: Timers = {"ours": {name: partial(ours, *span, 1) for name, span in ranges.items()}}
     for name, number in threads.items():
-        runs["ours"][name] = partial(ours, 10**10, 4 * 10**8, number)
+        timers["ours"][name] = partial(ours, 10**10, 4 * 10**8, number)
     counts = {name: count for name, (_, count) in ranges.items()}
     counts |= dict.fromkeys(threads, 4 * 10**8)
     if shutil.which("gp"):
         bodies = {"forfactored, empty loop": "", "forfactored, counting primes": "c+=#n[2]~"}
         for peer, body in bodies.items():
-            runs[peer] = {name: partial(_forfactored, *span, body) for name, span in ranges.items()}
+            timers[peer] = {
+                name: partial(_forfactored, *span, body) for name, span in ranges.items()
+            }
     if shutil.which("primesieve"):
-        runs["primesieve, counting"] = {
+        timers["primesieve, counting"] = {
             name: partial(_primesieve, *span) for name, span in ranges.items()
         }
     return compare(
-        runs,
+        timers,
         counts,
         unit="million integers a second",
         conditions={

@@ -17,7 +17,7 @@ from ..training.devices import world
 from ..training.recipes import recipe
 from ..training.run import Run
 from ..training.stream import Share
-from .comparison import ROUNDS, Runs, compare
+from .comparison import ROUNDS, Timers, compare
 from .hugging_face import gpt2_like
 
 
@@ -41,23 +41,23 @@ def measure() -> dict[str, Any]:
         shape = config.model
         tokenizer = config.tokens.tokenizer(config.text, config.n)
         parts = Share(config, tokenizer, here.rank, here.size).parts(0)
-        runs: Runs = {"ours": {}}
+        timers: Timers = {"ours": {}}
         for optimizer, name in {"adamw": "AdamW", "muon": "Muon"}.items():
             run = Run(changed(config, [f"training.optimizer={optimizer}"]), here)
             ours(run, parts)  # compile
-            runs["ours"][name] = partial(ours, run, parts)
+            timers["ours"][name] = partial(ours, run, parts)
         if find_spec("transformers"):
             kinds = {"Hugging Face GPT-2": False} | (
                 {"Hugging Face GPT-2, compiled": True} if gpu else {}
             )
             for peer, compiled in kinds.items():
-                runs[peer] = {
+                timers[peer] = {
                     "AdamW": _hugging_face_loop(run, next(parts), steps, compiled=compiled)
                 }
         waited = worked = 0.0
         report = compare(
-            runs,
-            dict.fromkeys(runs["ours"], steps * config.training.batch),
+            timers,
+            dict.fromkeys(timers["ours"], steps * config.training.batch),
             per=1e3,
             rounds=3 if gpu else ROUNDS,
             unit="thousand tokens a second",
