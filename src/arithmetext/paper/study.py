@@ -132,23 +132,23 @@ def all_studies() -> dict[str, Study]:
 
 def choose(names: Sequence[str]) -> dict[str, Study]:
     """The named studies, or all of them if none is named."""
-    known = all_studies()
+    studies_by_name = all_studies()
     for name in names:
-        if name not in known:
-            raise InputError(f"no study {name!r}; there are: {', '.join(known)}")
-    return {name: study for name, study in known.items() if not names or name in names}
+        if name not in studies_by_name:
+            raise InputError(f"no study {name!r}; there are: {', '.join(studies_by_name)}")
+    return {name: study for name, study in studies_by_name.items() if not names or name in names}
 
 
 def load(study: Study, folder: Path) -> Stored:
     """The study's result in `folder`; ValueError or OSError if there is none that fits."""
-    known = json.loads(_path(study, folder).read_text(encoding="utf-8"))
+    stored = json.loads(_path(study, folder).read_text(encoding="utf-8"))
     try:
         return Stored(
-            known["study"],
-            known["settings"],
-            dict(known.get("sources", {})),
-            known["seconds"],
-            from_json(study.Result, known["data"]),
+            stored["study"],
+            stored["settings"],
+            dict(stored.get("sources", {})),
+            stored["seconds"],
+            from_json(study.Result, stored["data"]),
         )
     except (TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"not a result: {error}") from None
@@ -229,7 +229,7 @@ def reproduce(chosen: dict[str, Study], scale: str, folder: Path) -> list[str]:
             else:
                 traceback.print_exc()
             failed.append(name)
-            took, line_start, notes = "failed", "", []  # the error stands on the last line
+            took, line_start, notes = "failed", "", []  # the last line is the error
         clock.tick(study)
         run_cache.save_records(folder / "runs")
         after = "; ".join(filter(None, [*notes, *run_cache.why_trained_again(), clock.left()]))
