@@ -294,7 +294,7 @@ ROPE = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 
             "learned",
             "n_layer",
             1,
-            'has "transformer.h.1.attn.c_attn.bias", which our GPT2LMHeadModel has',
+            'has "transformer.h.1.attn.c_attn.bias", which our GPT2LMHeadModel does not have',
         ),
         ("learned", "n_layer", 3, "lacks transformer.h.2.ln_1.weight; GPT2LMHeadModel has it"),
         ("learned", "n_positions", ABSENT, '"n_positions" is null, not a number from 1'),
@@ -379,7 +379,7 @@ ATTENTION = "transformer.h.1.attn.c_attn.weight"
         (ATTENTION, lambda t: t.int(), "is [128, 384] of torch.int32, not [128, 384] of floats"),
         (ATTENTION, lambda t: t[:0].clone(), "is [0, 384] of torch.float32, not [128, 384]"),
         ("lm_head.weight", lambda t: torch.zeros(64, 128), 'has "lm_head.weight", which our GPT2'),
-        ("a\nb", lambda t: torch.zeros(1), 'has "a\\nb", which our GPT2LMHeadModel has not'),
+        ("a\nb", lambda t: torch.zeros(1), 'has "a\\nb", which our GPT2LMHeadModel does not have'),
     ],
 )
 def test_other_tensors(
