@@ -26,7 +26,7 @@ from arithmetext.training.loop import train
 from arithmetext.training.monitor import read
 from arithmetext.training.recipes import recipe
 from arithmetext.training.run import Run
-from arithmetext.training.stream import Share
+from arithmetext.training.stream import ProcessBatches
 from conftest import Run as Command
 from conftest import tolerance
 
@@ -360,7 +360,7 @@ def test_the_exported_model_has_the_recorded_loss(conditioned: str, tmp_path: Pa
     assert tokenizer.vocabulary == load(tmp_path / "run" / "tokenizer.json").vocabulary
     run = Run(config, World(0, 1, torch.device("cpu")))
     run.model = model
-    validated = run.validate(Share(config, tokenizer, 0, 1).validation)
+    validated = run.validate(ProcessBatches(config, tokenizer, 0, 1).validation)
     assert validated["validation_loss"] == pytest.approx(outcome.validation_loss, abs=1e-6)
 
 
@@ -370,7 +370,7 @@ def test_an_hmm_learns_more_than_pairs(tmp_path: Path) -> None:
     steps = ["training.steps=100", "training.validation=2^15"]
     config = changed(recipe("hmm-laptop"), [*sizes, *steps])
     outcome = train(config, tmp_path / "run")
-    batches = Share(config, load(tmp_path / "run" / "tokenizer.json"), 0, 1).validation
+    batches = ProcessBatches(config, load(tmp_path / "run" / "tokenizer.json"), 0, 1).validation
     inputs = torch.cat([batch.inputs for batch in batches]).flatten()
     pairs = inputs * 64 + torch.cat([batch.targets for batch in batches]).flatten()
 

@@ -251,7 +251,7 @@ def test_a_smooth_integer_is_known_for_certain(oracle):
 
 
 def at_integers(integers):
-    """Empty prompts that stand before the words of these integers."""
+    """Empty prompts, each before the word of one of these integers."""
     return Prompts(torch.zeros((len(integers), 0), dtype=torch.int64), np.array(integers))
 
 

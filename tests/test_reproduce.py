@@ -343,7 +343,7 @@ def test_changed_code_trains_again(tmp_path, monkeypatch) -> None:
     known, folders = sources.of_module("training.loop"), []
     for digest in ("first", "second"):
         changed = known | {"models/gpt.py": digest}
-        monkeypatch.setattr(run_cache, "_asked", set())  # as in another process
+        monkeypatch.setattr(run_cache, "_requested", set())  # as in another process
         monkeypatch.setattr(sources, "of_module", lambda module, changed=changed: changed)
         folders.append(run_cache.trained(config))
         run_cache.save_records(tmp_path / "carried")

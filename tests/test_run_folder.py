@@ -28,7 +28,7 @@ from arithmetext.training.config import Config
 from arithmetext.training.config import settings as settings_of
 from arithmetext.training.loop import train
 from arithmetext.training.run import make_model
-from arithmetext.training.search import search
+from arithmetext.training.search import search_learning_rate
 from conftest import Run
 from test_files import assert_synced, recorded
 from tiny_runs import command, contents, finished_run, tiny, training_rows, weights
@@ -88,7 +88,7 @@ def test_a_run_that_is_refused_leaves_no_folder(tmp_path: Path) -> None:
 def test_a_folder_that_holds_a_run_is_not_written_over(tmp_path: Path) -> None:
     train(tiny(), tmp_path / "run")
     before = weights(tmp_path / "run")
-    with pytest.raises(InputError, match="holds a run already: --resume"):
+    with pytest.raises(InputError, match="holds a run already: continue it with --resume"):
         train(tiny(), tmp_path / "run")
     with pytest.raises(InputError, match=r"another setting: seed = 1 and 0 there"):
         train(tiny("ntp", "seed=1"), tmp_path / "run", resume=True)
@@ -111,7 +111,7 @@ def test_a_second_run_in_the_folder_is_refused_or_waits(
     for begin in (
         partial(train, None, finished, resume=True),
         partial(train_command, None, out=finished, resume=True),
-        partial(search, tiny(), finished, [1e-3], resume=True),
+        partial(search_learning_rate, tiny(), finished, [1e-3], resume=True),
     ):
         with pytest.raises(InputError, match="is in use by process"):
             begin()

@@ -16,7 +16,7 @@ from arithmetext.models.language import Prompts
 from arithmetext.training.devices import World
 from arithmetext.training.run import ATTENTION
 from arithmetext.training.run import Run as TrainingRun
-from arithmetext.training.stream import Share
+from arithmetext.training.stream import ProcessBatches
 from tiny_runs import each_optimizer, each_task, parts_of, tiny
 
 
@@ -36,7 +36,7 @@ def test_the_steps_use_what_the_warm_up_compiled(
     assert all(p.grad is None and p.equal(before[n]) for n, p in run.model.named_parameters())
     compiled = counter.frame_count
     tokenizer = config.tokens.tokenizer(config.text, config.n)
-    parts = Share(config, tokenizer, 0, 1).parts(0)
+    parts = ProcessBatches(config, tokenizer, 0, 1).parts(0)
     run.step(0, parts)
     run.step(1, parts)
     assert counter.frame_count == compiled

@@ -21,7 +21,7 @@ from arithmetext.models.gpt import GPTConfig
 from arithmetext.text.splits import Range, splits
 from arithmetext.text.windows import TRAIN, VALIDATION
 from arithmetext.training.config import Config, TrainingConfig
-from arithmetext.training.stream import Batch, Share, Stream, mask, prefetch
+from arithmetext.training.stream import Batch, ProcessBatches, Stream, mask, prefetch
 from test_windows import recorded, tokenizer
 
 CONTEXT = 32
@@ -117,8 +117,10 @@ def config(task: Any = "ntp", *, windows: int = 8, at_once: int = 8, **training:
     ).checked()
 
 
-def shares_of(settings: Config, processes: int) -> list[Share]:
-    return [Share(settings, tokenizer("words"), rank, processes) for rank in range(processes)]
+def shares_of(settings: Config, processes: int) -> list[ProcessBatches]:
+    return [
+        ProcessBatches(settings, tokenizer("words"), rank, processes) for rank in range(processes)
+    ]
 
 
 @each_task
@@ -186,7 +188,7 @@ def test_training_and_validation_read_their_own_ranges(
     ).checked()
     text = splits(n)
     with recorded() as seen:
-        share = Share(settings, tokenizer(kind), 0, 1)
+        share = ProcessBatches(settings, tokenizer(kind), 0, 1)
         read = len(seen)
         assert read == 5
         for _ in share.parts(0):

@@ -101,7 +101,7 @@ def test_the_picture_of_the_paper() -> None:
     above, below = text_picture(PAPER_TOKENS, 5).split("\n")
     assert below == "│10·1010·│10·1100│·1100│·1010│·│10·1100│10·│10·1010│"
     assert above.split() == ["5", "6", "7", "8", "9", "10", "11", "12", "13"]
-    # Each integer stands above its word.
+    # Each integer is above its word.
     assert below[above.index("5")] in "10"
     assert abs(above.index("9") - below.index("│·1100│") - 3) <= 1
 

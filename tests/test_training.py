@@ -18,8 +18,8 @@ from arithmetext.training.loop import train
 from arithmetext.training.monitor import read
 from arithmetext.training.recipes import recipe
 from arithmetext.training.run import Run as TrainingRun
-from arithmetext.training.search import search
-from arithmetext.training.stream import Share
+from arithmetext.training.search import search_learning_rate
+from arithmetext.training.stream import ProcessBatches
 from conftest import tolerance
 from tiny_runs import each_task, tiny, training_rows
 
@@ -39,8 +39,8 @@ def test_loss_falls_below_the_entropy_of_the_tokens(tmp_path: Path) -> None:
         ],
     )
     outcome = train(config, tmp_path / "run")
-    share = Share(config, load(tmp_path / "run" / "tokenizer.json"), 0, 1)
-    ids = torch.cat([batch.targets for batch in share.validation]).flatten()
+    batches = ProcessBatches(config, load(tmp_path / "run" / "tokenizer.json"), 0, 1)
+    ids = torch.cat([batch.targets for batch in batches.validation]).flatten()
     shares = torch.bincount(ids).double() / len(ids)
     entropy = -float(torch.xlogy(shares, shares).sum())
     assert outcome.validation_loss < entropy - 0.2
@@ -58,7 +58,7 @@ def test_the_exported_model_has_the_recorded_loss(task: str, tmp_path: Path) -> 
     text = ours.text(np.arange(ours.size))
     assert tokenizer(text)["input_ids"] == ours.encode_text(text).tolist()
     nats = tokens = 0.0
-    for inputs, targets, chosen, _ in Share(config, ours, 0, 1).validation:
+    for inputs, targets, chosen, _ in ProcessBatches(config, ours, 0, 1).validation:
         everything = torch.ones(len(inputs), 1, 32, 32, dtype=torch.bool)
         options = {} if chosen is None else {"attention_mask": everything}
         with torch.no_grad():
@@ -88,8 +88,8 @@ def test_the_model_of_the_lowest_validation_loss_is_exported(tmp_path: Path) -> 
     assert outcome.validation_loss == losses[best]
     run = TrainingRun(config, World(0, 1, torch.device("cpu")))
     run.model = load_pretrained(tmp_path / "run" / "model")
-    share = Share(config, load(tmp_path / "run" / "tokenizer.json"), 0, 1)
-    assert run.validate(share.validation)["validation_loss"] == pytest.approx(losses[best])
+    batches = ProcessBatches(config, load(tmp_path / "run" / "tokenizer.json"), 0, 1)
+    assert run.validate(batches.validation)["validation_loss"] == pytest.approx(losses[best])
 
 
 def test_patience_is_counted_in_intervals(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_patience_is_counted_in_intervals(tmp_path: Path) -> None:
 def test_the_learning_rate_with_the_lowest_validation_loss_is_taken(tmp_path: Path) -> None:
     config = tiny("ntp", "training.steps=400")
     rates = [1e-6, 1e-2, 1e30]
-    best, losses = search(config, tmp_path / "run", rates, resume=False)
+    best, losses = search_learning_rate(config, tmp_path / "run", rates, resume=False)
     assert list(losses) == rates
     assert losses[1e-2] < losses[1e-6] < losses[1e30] == math.inf  # it diverges
     assert best.training.lr == 1e-2
@@ -109,12 +109,12 @@ def test_the_learning_rate_with_the_lowest_validation_loss_is_taken(tmp_path: Pa
     # A search that was killed goes on: what is finished is not done again.
     steps = (tmp_path / "run" / "search").glob("*/metrics.jsonl")
     stamps = {path: path.stat().st_mtime_ns for path in steps if path.parent.name != "1e+30"}
-    assert search(config, tmp_path / "run", rates, resume=True) == (best, losses)
+    assert search_learning_rate(config, tmp_path / "run", rates, resume=True) == (best, losses)
     assert {path: path.stat().st_mtime_ns for path in stamps} == stamps
     with pytest.raises(InputError, match="holds a run already"):
-        search(config, tmp_path / "run", rates, resume=False)
+        search_learning_rate(config, tmp_path / "run", rates, resume=False)
     with pytest.raises(InputError, match="diverges with each of these learning rates"):
-        search(config, tmp_path / "other", [1e30], resume=False)
+        search_learning_rate(config, tmp_path / "other", [1e30], resume=False)
 
 
 def test_a_loss_that_is_not_a_number_ends_the_run(tmp_path: Path) -> None:

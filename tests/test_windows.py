@@ -163,7 +163,7 @@ def test_windows_begin_anywhere_with_equal_chance(ranges: Sequence[Range]) -> No
 @pytest.mark.parametrize("kind", ["bpe 64", "bpe 256", "words"])
 @pytest.mark.parametrize("n", [10**5, 10**11])
 def test_a_window_is_cut_from_the_tokens_of_the_whole_text(kind: str, n: int) -> None:
-    """The same tokens stand there if encoding begins 500 words earlier and ends 500 later."""
+    """A window has the same tokens if encoding begins 500 words earlier and ends 500 later."""
     tokens = tokenizer(kind)
     windows = TokenWindows(tokens, splits(n).train, 33)
     lengths = np.array([len(token) for token in tokens.vocabulary])

@@ -11,7 +11,7 @@ from arithmetext.training.config import Config, changed
 from arithmetext.training.loop import train
 from arithmetext.training.monitor import read
 from arithmetext.training.recipes import recipe
-from arithmetext.training.stream import Batch, Share
+from arithmetext.training.stream import Batch, ProcessBatches
 
 TINY = (
     "model.layers=1",
@@ -49,7 +49,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def parts_of(config: Config) -> Iterator[Batch]:
-    return Share(config, config.tokens.tokenizer(config.text, config.n), 0, 1).parts(0)
+    return ProcessBatches(config, config.tokens.tokenizer(config.text, config.n), 0, 1).parts(0)
 
 
 def training_rows(folder: Path) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from ..training.config import changed
 from ..training.devices import world
 from ..training.recipes import recipe
 from ..training.run import Run
-from ..training.stream import Share
+from ..training.stream import ProcessBatches
 from .comparison import ROUNDS, Timers, compare
 from .hugging_face import gpt2_like
 
@@ -40,7 +40,7 @@ def measure() -> dict[str, Any]:
         config = changed(recipe("ntp-paper" if gpu else "ntp-laptop"), settings)
         shape = config.model
         tokenizer = config.tokens.tokenizer(config.text, config.n)
-        parts = Share(config, tokenizer, here.rank, here.size).parts(0)
+        parts = ProcessBatches(config, tokenizer, here.rank, here.size).parts(0)
         timers: Timers = {"ours": {}}
         for optimizer, name in {"adamw": "AdamW", "muon": "Muon"}.items():
             run = Run(changed(config, [f"training.optimizer={optimizer}"]), here)
@@ -81,7 +81,7 @@ def _hugging_face_loop(run: Any, part: Any, steps: int, *, compiled: bool) -> Ca
 
     Every step trains on the same windows, so that the loop never waits for text.
     """
-    here = run.here
+    here = run.world
     model = gpt2_like(run.model).to(here.device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
     forward = torch.compile(model, dynamic=False) if compiled else model

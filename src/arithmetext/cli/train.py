@@ -66,7 +66,9 @@ def train(
             raise InputError("a run that is resumed keeps its settings: leave out --set")
         folder = out
     if rates and wanted is not None:
-        wanted, losses = search.search(wanted, folder, rates, resume=resume, wait=wait)
+        wanted, losses = search.search_learning_rate(
+            wanted, folder, rates, resume=resume, wait=wait
+        )
         for lr, loss in losses.items():
             mark = " (chosen)" if lr == wanted.training.lr else ""
             _say(f"learning rate {lr:g}: validation loss {loss:.4f}{mark}")

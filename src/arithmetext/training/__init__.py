@@ -1,1 +1,1 @@
-"""Training: a configuration goes in, a folder with the trained model and all about it comes out."""
+"""A configuration goes in; a run folder (config, metrics, checkpoints, model) comes out."""

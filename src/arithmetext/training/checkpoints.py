@@ -1,8 +1,9 @@
 """Checkpoints: weights, optimizer state and progress of a run, from which it can resume.
 
 A checkpoint is a folder named after its step. It is written under another name, and renamed when it
-is complete and on disk. A digest covers all of it: if a checkpoint was truncated or altered, the
-one before it is used. The last two are kept, and the best one that either refers to.
+is complete and on disk. A digest covers the whole checkpoint: if one was truncated or altered, the
+one before it is used. The folder keeps the last two checkpoints, and for each of them the best so
+far.
 """
 
 import hashlib
@@ -24,7 +25,7 @@ from ..errors import InputError
 from ..files import make_folder, sync
 from .optimizers import STATE_OF
 
-KEPT = 2  # checkpoints, besides the best
+KEPT = 2  # checkpoints that are kept besides the best
 _DAMAGE = (OSError, SafetensorError, ValueError, RecursionError)
 _WEIGHTS, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
 _RENAMED = {".widen.": ".mlp_up.", ".narrow.": ".mlp_down."}  # parameters in older checkpoints
@@ -35,12 +36,12 @@ class State:
     """The progress of a run."""
 
     step: int = 0  # steps done
-    seconds: float = 0.0  # time that they took
+    seconds: float = 0.0  # training time so far
     best: float | None = None  # lowest validation loss; the other `best_…` belong to it
     best_nats_per_word: float | None = None
     best_accuracy: float | None = None
     best_step: int = 0
-    intervals_since: int = 0  # validations since the best
+    intervals_since: int = 0  # validations since the best one
     finished: bool = False
 
 
@@ -56,7 +57,7 @@ class Checkpoint(NamedTuple):
 def save(
     folder: Path, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer], state: State
 ) -> None:
-    """Write a checkpoint into the folder of checkpoints, and remove those no longer needed."""
+    """Write a checkpoint into the folder of checkpoints, and remove checkpoints not needed."""
     make_folder(folder)
     final = folder / f"{state.step:08}"
     draft = folder / f".{final.name}.part"
@@ -66,8 +67,8 @@ def save(
         save_file(_own(model.state_dict()), draft / _WEIGHTS)
         save_file(_own(_optimizer_tensors(model, optimizers)), draft / _OPTIMIZER)
         content = asdict(state)
-        about = {"state": content, "digest": _digest(draft, content)}
-        (draft / _STATE).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+        signed = {"state": content, "digest": _digest(draft, content)}
+        (draft / _STATE).write_text(json.dumps(signed, indent=1) + "\n", encoding="utf-8")
         for path in *draft.iterdir(), draft:
             sync(path)
         if final.exists():  # damaged, or the run would have resumed from it
@@ -88,7 +89,7 @@ def save(
 def _tidy(folder: Path, newest: int) -> None:
     """Remove checkpoints that are no longer needed.
 
-    Those after the newest are damaged, or the run would have resumed from them.
+    Checkpoints after the newest are damaged, or the run would have resumed from them.
     """
     whole = [step for step in steps(folder) if step <= newest]
     needed = set(whole[-KEPT:])
@@ -119,12 +120,12 @@ def newest(folder: Path) -> Checkpoint | None:
 
 
 def restore(
-    found: Checkpoint | None, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]
+    checkpoint: Checkpoint | None, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]
 ) -> State:
     """Put a checkpoint into the model and optimizers; without one, return a new state."""
-    if found is None:
+    if checkpoint is None:
         return State()
-    _fill(model, found.weights, found.path)
+    _fill(model, checkpoint.weights, checkpoint.path)
     parameters = dict(model.named_parameters())
     owner = {p: o for o in optimizers for group in o.param_groups for p in group["params"]}
     shapes = {
@@ -133,12 +134,12 @@ def restore(
         for quantity in STATE_OF[type(owner[p])]
     }
     # Before the first step an optimizer has no state.
-    _compare(found.optimizer, shapes if found.optimizer else {}, found.path)
-    for key, tensor in found.optimizer.items():
+    _compare(checkpoint.optimizer, shapes if checkpoint.optimizer else {}, checkpoint.path)
+    for key, tensor in checkpoint.optimizer.items():
         name, _, quantity = key.rpartition("/")
         parameter = parameters[name]
         owner[parameter].state[parameter][quantity] = tensor.to(parameter.device)
-    return found.state
+    return checkpoint.state
 
 
 def load_weights(folder: Path, step: int, model: nn.Module) -> None:
@@ -153,7 +154,7 @@ def load_weights(folder: Path, step: int, model: nn.Module) -> None:
 
 
 def _fill(model: nn.Module, weights: dict[str, Tensor], path: Path) -> None:
-    """Put weights into a model; refused if they are those of another model."""
+    """Put weights into a model; refused if they belong to another model."""
     _compare(weights, {name: tensor.shape for name, tensor in model.state_dict().items()}, path)
     model.load_state_dict(weights)
 
@@ -161,12 +162,13 @@ def _fill(model: nn.Module, weights: dict[str, Tensor], path: Path) -> None:
 def _compare(tensors: dict[str, Tensor], shapes: dict[str, torch.Size], path: Path) -> None:
     """Refuse tensors that do not fit the configured model and optimizer."""
     for name in sorted(tensors.keys() | shapes.keys()):
-        there = list(tensors[name].shape) if name in tensors else "missing"
-        right = list(shapes[name]) if name in shapes else "missing"
-        if there != right:
+        stored = list(tensors[name].shape) if name in tensors else "missing"
+        expected = list(shapes[name]) if name in shapes else "missing"
+        if stored != expected:
             raise InputError(
-                f"{path} does not fit config.json: {name} is {there} in the checkpoint and {right}"
-                " in the configured run; put back the config.json that this run began with"
+                f"{path} does not fit config.json: {name} is {stored} in the checkpoint and"
+                f" {expected} in the configured run; put back the config.json that this run began"
+                " with"
             )
 
 
@@ -197,7 +199,7 @@ def _own(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _verified(path: Path) -> State:
-    """The state in a complete checkpoint; raises one of `_DAMAGE` for any other."""
+    """The state in a checkpoint; raises one of `_DAMAGE` unless the checkpoint is complete."""
     state, digest = _read(path)
     if _digest(path, asdict(state)) != digest:
         raise ValueError("its digest is wrong")
@@ -206,10 +208,10 @@ def _verified(path: Path) -> State:
 
 def _read(path: Path) -> tuple[State, Any]:
     """The state in a checkpoint, and the digest beside it."""
-    about = json.loads((path / _STATE).read_text(encoding="utf-8"))
-    if not isinstance(about, dict) or about.keys() != {"state", "digest"}:
+    signed = json.loads((path / _STATE).read_text(encoding="utf-8"))
+    if not isinstance(signed, dict) or signed.keys() != {"state", "digest"}:
         raise ValueError(f"{_STATE} does not hold a state and a digest")
-    content, types = about["state"], get_type_hints(State)
+    content, types = signed["state"], get_type_hints(State)
     if not isinstance(content, dict) or content.keys() != types.keys():
         raise ValueError(f"{_STATE} does not hold the state of a run")
     for name, kind in types.items():
@@ -218,7 +220,7 @@ def _read(path: Path) -> tuple[State, Any]:
     state = State(**content)
     if state.step != int(path.name):
         raise ValueError(f"{_STATE} is of step {state.step}")
-    return state, about["digest"]
+    return state, signed["digest"]
 
 
 def _is(value: Any, kind: Any) -> bool:

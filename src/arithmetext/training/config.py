@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Model = type[GPTConfig] | type[HMMConfig]
 
-PREDICTED_SHARE = 0.15  # of the positions are predicted in masked modelling. Of these positions
-MASK_SHARE = 0.75  # show the mask token,
-REPLACED_SHARE = 0.15  # show another token, and the rest show the true token
+# Masked modelling.
+PREDICTED_SHARE = 0.15  # share of positions that are predicted
+MASK_SHARE = 0.75  # share of predicted positions that show [MASK]
+REPLACED_SHARE = 0.15  # share of them that show a random other token; the others show the true one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +39,7 @@ class TokensConfig:
     size: int = 256
 
     def tokenizer(self, text: Splits, n: int) -> "Tokenizer":
-        """Train it on the training ranges (BPE), or take the commonest words of 2..n (words)."""
+        """Train BPE on the training ranges, or take the commonest words of 2..n."""
         from ..tokens import BPE, WordTokens
 
         if self.kind == "words":
@@ -59,7 +60,7 @@ class TrainingConfig:
     weight_decay: float = 0.1
     clip: float = 1.0  # largest norm of the gradient
     interval: int = 100  # steps between validations; the paper calls it an epoch
-    validation: int = 1 << 18  # tokens, the same ones each time
+    validation: int = 1 << 18  # tokens, the same each time
     patience: int = 6  # intervals without improvement after which the run stops
 
 
@@ -168,12 +169,12 @@ def differences(ours: Config, theirs: Config) -> list[str]:
 
 
 def _set(config: Any, path: list[str], value: str, name: str, model: Model) -> Any:
-    known = _types(type(config), model)
+    types = _types(type(config), model)
     first, *rest = path
-    if first not in known or is_dataclass(known[first]) != bool(rest):
+    if first not in types or is_dataclass(types[first]) != bool(rest):
         raise InputError(f"no setting {name!r}{_nearest(name, model)}")
     old = getattr(config, first)
-    new = _set(old, rest, value, name, model) if rest else _parse(known[first], value, name)
+    new = _set(old, rest, value, name, model) if rest else _parse(types[first], value, name)
     return replace(config, **{first: new})
 
 
@@ -226,14 +227,14 @@ def _build(kind: type[T], values: Any, prefix: str, model: Model) -> T:
     if not isinstance(values, dict):
         shown = _shown(values)
         raise InputError(f"{prefix.rstrip('.') or 'it'} is {shown}, not a group of settings")
-    known = _types(kind, model)
+    types = _types(kind, model)
     given = {}
     for name, value in values.items():
-        if name not in known:
+        if name not in types:
             raise InputError(f"no setting {_shown(prefix + name)}{_nearest(prefix + name, model)}")
-        if is_dataclass(known[name]):
-            given[name] = _build(known[name], value, f"{prefix}{name}.", model)
-        elif not _fits(known[name], value):
+        if is_dataclass(types[name]):
+            given[name] = _build(types[name], value, f"{prefix}{name}.", model)
+        elif not _fits(types[name], value):
             raise InputError(f"{prefix}{name} cannot be {_shown(value)}")
         else:
             given[name] = value

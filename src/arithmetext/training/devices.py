@@ -70,8 +70,8 @@ class World:
     @property
     def peak(self) -> float | None:
         """Peak bfloat16 operations per second of the device; None if unknown."""
-        known = [rate for card, rate in PEAKS.items() if card in self.name.split("/")[0]]
-        return max(known) if known and self.bf16 else None
+        rates = [rate for gpu, rate in PEAKS.items() if gpu in self.name.split("/")[0]]
+        return max(rates) if rates and self.bf16 else None
 
     def sum(self, values: Tensor) -> Tensor:
         """The sum over all processes."""
@@ -86,7 +86,7 @@ class World:
     def from_first(self, make: Callable[[], T]) -> T:
         """Call `make` in the first process only; every process gets its result or its exception.
 
-        So the other processes need not see the folder of the run.
+        So only the first process needs access to the folder of the run.
         """
         if self.size == 1:
             return make()
@@ -94,7 +94,7 @@ class World:
         if self.first:
             try:
                 answer[0] = make()
-            except Exception as error:  # or the others would wait for ever
+            except Exception as error:  # or the other processes would wait forever
                 answer[1] = error
         dist.broadcast_object_list(answer, 0)
         if answer[1] is not None:
@@ -104,7 +104,7 @@ class World:
 
     @contextmanager
     def sole_writers(self, folder: Path, *, wait: bool) -> Iterator[None]:
-        """The first process holds the lock of the folder; if it is refused, all processes are."""
+        """The first process locks the folder; if it is refused, all processes raise an error."""
         with ExitStack() as lock:
             self.from_first(lambda: lock.enter_context(sole_writer(folder, wait=wait)))
             yield
@@ -112,23 +112,23 @@ class World:
 
 @contextmanager
 def world() -> Iterator[World]:
-    """This process alone, or as one of those that torchrun started."""
+    """This process alone, or among the processes that torchrun started."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
-    cards = torch.cuda.is_available()
-    device = torch.device(f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if cards else "cpu")
-    if cards:
+    gpu = torch.cuda.is_available()
+    device = torch.device(f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if gpu else "cpu")
+    if gpu:
         torch.cuda.set_device(device)
         torch.set_float32_matmul_precision("high")
     if size == 1:
         yield World(0, 1, device)
         return
     if not dist.is_initialized():  # a learning-rate search trains several times
-        dist.init_process_group("nccl" if cards else "gloo")
+        dist.init_process_group("nccl" if gpu else "gloo")
         atexit.register(dist.destroy_process_group)
     yield World(dist.get_rank(), size, device)
 
 
-def environment(here: World) -> dict[str, Any]:
+def environment(world: World) -> dict[str, Any]:
     """The environment of a run: versions, commit, device."""
     return {
         "arithmetext": __version__,
@@ -136,10 +136,10 @@ def environment(here: World) -> dict[str, Any]:
         "python": python_version(),
         "torch": torch.__version__,
         "platform": platform(),
-        "device": here.name,
-        "processes": here.size,
+        "device": world.name,
+        "processes": world.size,
         "threads": torch.get_num_threads(),
-        "precision": "bfloat16" if here.bf16 else "float32",
+        "precision": "bfloat16" if world.bf16 else "float32",
     }
 
 

@@ -1,4 +1,4 @@
-"""Train a model: a configuration in, a run folder out.
+"""Train a model: a configuration goes in, a run folder comes out.
 
     config.json  environment.json  tokenizer.json  metrics.jsonl  checkpoints/  model/
 
@@ -25,14 +25,14 @@ from ..errors import InputError
 from ..files import write_whole
 from ..models import files
 from ..tokens import Tokenizer, load
-from . import checkpoints
+from . import checkpoints, devices
 from .checkpoints import State
 from .config import Config, TrainingConfig, differences
-from .devices import World, environment, world
+from .devices import World, environment
 from .monitor import Monitor
 from .optimizers import learning_rate
 from .run import Run, StepResult, make_model
-from .stream import Share, micro_batches
+from .stream import ProcessBatches, micro_batches
 
 
 class Diverged(InputError):
@@ -65,35 +65,35 @@ def train(
     processes train together, only the first reads and writes the folder.
     """
     with (
-        world() as here,
-        ThreadPoolExecutor(1) as aside,
-        here.sole_writers(folder, wait=wait),
+        devices.world() as world,
+        ThreadPoolExecutor(1) as pool,
+        world.sole_writers(folder, wait=wait),
     ):
-        config, known = here.from_first(lambda: _known(config, folder, resume=resume))
-        micro_batches(config, here.size)
-        _check_memory(config, here)
-        # The kernels that make the text compile while the model does.
-        reading = aside.submit(_share, config, known, here)
+        config, tokenizer = world.from_first(lambda: _open(config, folder, resume=resume))
+        micro_batches(config, world.size)
+        _check_memory(config, world)
+        # The kernels of the text compile while the model compiles.
+        reading = pool.submit(_process_batches, config, tokenizer, world)
         with _memory(config):
-            run = Run(config, here)
+            run = Run(config, world)
             if reading.done():
                 reading.result()  # errors about the text come before the model compiles
             run.warm_up()
-        share = reading.result()
-        if known is None:
-            here.from_first(lambda: _begin(run, folder, share.tokenizer))
+        batches = reading.result()
+        if tokenizer is None:
+            world.from_first(lambda: _begin(run, folder, batches.tokenizer))
         state = checkpoints.restore(
-            here.from_first(lambda: checkpoints.newest(folder / "checkpoints")),
+            world.from_first(lambda: checkpoints.newest(folder / "checkpoints")),
             run.model,
             run.optimizers,
         )
         _check_state(state, config, folder)
         if not state.finished:
             with _memory(config):
-                _train(run, share, state, folder, tensorboard=tensorboard)
+                _train(run, batches, state, folder, tensorboard=tensorboard)
         else:
-            here.from_first(lambda: _restore_model(run, share.tokenizer, state, folder))
-        here.wait()
+            world.from_first(lambda: _restore_model(run, batches.tokenizer, state, folder))
+        world.wait()
         assert state.best is not None and state.best_accuracy is not None
         return Outcome(
             steps=state.step,
@@ -105,8 +105,8 @@ def train(
         )
 
 
-def _known(config: Config | None, folder: Path, *, resume: bool) -> tuple[Config, Tokenizer | None]:
-    """The configuration to train; and the tokenizer, if the folder holds a run already."""
+def _open(config: Config | None, folder: Path, *, resume: bool) -> tuple[Config, Tokenizer | None]:
+    """The configuration to train, and the tokenizer if the folder already holds a run."""
     path = folder / "config.json"
     if config is not None:
         config.checked()
@@ -115,23 +115,27 @@ def _known(config: Config | None, folder: Path, *, resume: bool) -> tuple[Config
                 raise InputError(f"{folder} has checkpoints but no config.json: use another --out")
             return config, None
         if not resume:
-            raise InputError(f"{folder} holds a run already: --resume, or another --out")
-    there = Config.load(path)
-    for difference in differences(config, there)[:1] if config is not None else []:
+            raise InputError(existing_run_message(folder))
+    stored = Config.load(path)
+    for difference in differences(config, stored)[:1] if config is not None else []:
         raise InputError(f"{folder} holds a run with another setting: {difference} there")
     tokenizer = load(folder / "tokenizer.json")
-    if tokenizer.size != there.tokens.size:
+    if tokenizer.size != stored.tokens.size:
         raise InputError(
-            f"{folder}: tokens.size is {there.tokens.size} in config.json,"
+            f"{folder}: tokens.size is {stored.tokens.size} in config.json,"
             f" but tokenizer.json has {tokenizer.size} tokens"
         )
-    return there, tokenizer
+    return stored, tokenizer
 
 
-def _share(config: Config, known: Tokenizer | None, here: World) -> Share:
-    """The windows that this process reads; a new run trains its tokenizer."""
-    tokenizer = known or config.tokens.tokenizer(config.text, config.n)
-    return Share(config, tokenizer, here.rank, here.size)
+def existing_run_message(folder: Path) -> str:
+    return f"{folder} holds a run already: continue it with --resume, or choose another --out"
+
+
+def _process_batches(config: Config, tokenizer: Tokenizer | None, world: World) -> ProcessBatches:
+    """The batches of this process; a new run trains its tokenizer."""
+    tokenizer = tokenizer or config.tokens.tokenizer(config.text, config.n)
+    return ProcessBatches(config, tokenizer, world.rank, world.size)
 
 
 def _check_state(state: State, config: Config, folder: Path) -> None:
@@ -151,13 +155,13 @@ def _check_state(state: State, config: Config, folder: Path) -> None:
         )
 
 
-def _check_memory(config: Config, here: World) -> None:
+def _check_memory(config: Config, world: World) -> None:
     """Refuse a model that does not fit into the memory of the device, before building it."""
     # Bytes: weights, gradients and momenta in float32.
     needed = 12 * config.model.matrix_weights(config.tokens.size)
-    if needed > here.memory:
+    if needed > world.memory:
         raise InputError(
-            f"too little memory: the {here.memory / 1e9:.3g} GB of this device cannot hold the"
+            f"too little memory: the {world.memory / 1e9:.3g} GB of this device cannot hold the"
             " weights, gradients and momenta of this model; make it smaller"
         )
 
@@ -179,24 +183,26 @@ def _memory(config: Config) -> Iterator[None]:
 def _begin(run: "Run", folder: Path, tokenizer: Tokenizer) -> None:
     """Write the files that exist before the first step."""
     tokenizer.save(folder / "tokenizer.json")
-    about = environment(run.here) | ({} if run.half else {"precision": "float32"})
-    write_whole(folder / "environment.json", json.dumps(about, indent=1) + "\n")
-    run.config.save(folder / "config.json")  # last: a folder with it is complete
+    content = environment(run.world) | ({} if run.half else {"precision": "float32"})
+    write_whole(folder / "environment.json", json.dumps(content, indent=1) + "\n")
+    run.config.save(folder / "config.json")  # last: a folder with this file is complete
 
 
 def _title(config: Config) -> str:
     return f"{config.model.kind}, {config.task}, D = {config.tokens.size}"
 
 
-def _train(run: Run, share: Share, state: State, folder: Path, *, tensorboard: bool) -> None:
+def _train(
+    run: Run, batches: ProcessBatches, state: State, folder: Path, *, tensorboard: bool
+) -> None:
     """Train to the end; updates `state`."""
-    training, here = run.config.training, run.here
+    training, world = run.config.training, run.world
     monitor = None
-    if here.first:
+    if world.first:
         monitor = Monitor(
             folder, _title(run.config), step=state.step, steps=training.steps, board=tensorboard
         )
-    parts = share.parts(state.step)
+    parts = batches.parts(state.step)
     began = time.perf_counter() - state.seconds
 
     def record(step: int, result: StepResult) -> None:
@@ -230,19 +236,19 @@ def _train(run: Run, share: Share, state: State, folder: Path, *, tensorboard: b
             state.step += 1
             pending.append((state.step, result))
             due = state.step % training.interval == 0 or state.step == training.steps
-            # A GPU is read one step late, so that it always has work.
-            while len(pending) > (0 if due or here.device.type == "cpu" else 1):
+            # The results of a GPU are read one step late, so that it always has work.
+            while len(pending) > (0 if due or world.device.type == "cpu" else 1):
                 record(*pending.pop(0))
             if due:
-                validation = run.validate(share.validation)
+                validation = run.validate(batches.validation)
                 _update(state, validation, training)
                 state.seconds = time.perf_counter() - began
                 if monitor is not None:
                     monitor.record({"step": state.step} | validation)
-                    if state.finished:  # before the checkpoint that says so
-                        _export(run, share.tokenizer, state, folder)
+                    if state.finished:  # before the checkpoint, which marks the run as finished
+                        _export(run, batches.tokenizer, state, folder)
                     checkpoints.save(folder / "checkpoints", run.model, run.optimizers, state)
-                here.wait()
+                world.wait()
     finally:
         parts.close()
         if monitor is not None:
@@ -261,7 +267,7 @@ def _update(state: State, validation: dict[str, Any], training: TrainingConfig) 
 
 
 def _export(run: Run, tokenizer: Tokenizer, state: State, folder: Path) -> None:
-    """Write the model with the lowest validation loss, or the last one if that is lost."""
+    """Write the model with the lowest validation loss; the last model if its checkpoint is lost."""
     model = run.model
     if state.best_step != state.step:
         best = make_model(run.config)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from .config import TrainingConfig
 
-# The quintic of Jordan et al. (2024): it raises small singular values fast and ends near one.
+# The quintic of Jordan et al. (2024): it raises small singular values fast and brings all near 1.
 QUINTIC = (3.4445, -4.7750, 2.0315)
 RMS = 0.2  # root mean square of AdamW's updates in practice, at learning rate 1
 
@@ -69,12 +69,12 @@ class Muon(torch.optim.Optimizer):
         torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
         ahead = torch._foreach_lerp(gradients, momenta, group["momentum"])  # Nesterov's look-ahead
         torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
-        alike: dict[tuple[int, ...], list[tuple[Tensor, Tensor]]] = defaultdict(list)
+        by_shape: dict[tuple[int, ...], list[tuple[Tensor, Tensor]]] = defaultdict(list)
         for p, update in zip(parameters, ahead, strict=True):
             parts = p.chunk(self.parts[p]), update.chunk(self.parts[p])
             for part, change in zip(*parts, strict=True):
-                alike[part.shape].append((part, change))
-        for shape, pairs in alike.items():
+                by_shape[part.shape].append((part, change))
+        for shape, pairs in by_shape.items():
             matrices, updates = zip(*pairs, strict=True)
             directions = orthogonal(torch.stack(updates)).to(matrices[0].dtype)
             rate = group["lr"] * RMS * math.sqrt(max(shape))

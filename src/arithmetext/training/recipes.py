@@ -23,8 +23,8 @@ _WORDS_PER_TOKEN = {64: 1.22, 256: 1.71, 1024: 2.18}
 def paper(task: Task, size: int, rho: float) -> Config:
     """The paper's model and tokens, trained on as many tokens as its training text has.
 
-    The paper trains for at most 15,000 epochs and does not say how long one is; here an epoch is a
-    validation interval.
+    The paper trains for at most 15,000 epochs and does not say how long an epoch is; in this
+    project an epoch is a validation interval.
     """
     batch = 1 << 19
     return Config(

@@ -1,7 +1,7 @@
 """Runs in the user's cache, which studies share: trained once per configuration and code.
 
-The folder of a run is named by digests of both, so a change of code means a new run. The code is
-every module of the package that `training.loop` imports.
+The folder of a run is named by a digest of the configuration and a digest of the code, so a change
+of code means a new run. The code is every module of the package that `training.loop` imports.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ from .loop import train
 RUNS = 2  # kept per configuration; another checkout of the project may use the older one
 
 _RECORD = "record.json"
-_asked: set[str] = set()  # the runs that were asked for
+_requested: set[str] = set()  # the keys of the runs that were requested
 _reasons: list[str] = []  # why runs were trained again
 
 
@@ -38,8 +38,8 @@ def trained(config: Config) -> Path:
     # A run writes this file at its end; only the last checkpoint follows.
     fresh = not (folder / "model" / "config.json").exists()
     if fresh:
-        for known in filter(None, (_read(older / _RECORD) for older in _older(folder)[:1])):
-            files = sources.changed(known["sources"], _sources())
+        for older in filter(None, (_read(run / _RECORD) for run in _older(folder)[:1])):
+            files = sources.changed(older["sources"], _sources())
             _reasons.append(f"trained again: {sources.listed(files)} changed")
         train(config, folder, resume=True, wait=True)
         others = [run for run in _older(folder) if (run / "model").exists()]
@@ -48,7 +48,7 @@ def trained(config: Config) -> Path:
     if fresh or _read(folder / _RECORD) is None:
         _write_record(folder)
     with suppress(OSError):
-        os.utime(folder)  # it is in use
+        os.utime(folder)  # mark it as used
     return folder
 
 
@@ -66,43 +66,43 @@ def record(config: Config) -> dict[str, Any]:
     losses by step, and the `validation` rows.
     """
     path = _folder(config) / _RECORD
-    known = _read(path)
-    if known is None:
+    content = _read(path)
+    if content is None:
         trained(config)
-        known = _read(path)
-    assert known is not None
-    return {part: known[part] for part in known if part != "sources"}
+        content = _read(path)
+    assert content is not None
+    return {part: content[part] for part in content if part != "sources"}
 
 
 def save_records(folder: Path) -> None:
     """Write the records of all runs that were used to a folder, in place of older ones."""
-    for key in sorted(_asked):
-        known = _read(_runs() / key / _RECORD)
-        if known is not None:
+    for key in sorted(_requested):
+        content = _read(_runs() / key / _RECORD)
+        if content is not None:
             make_folder(folder)
-            write_whole(folder / f"{key}.json", json.dumps(known))
+            write_whole(folder / f"{key}.json", json.dumps(content))
             for older in _older(folder / f"{key}.json"):
                 older.unlink(missing_ok=True)
 
 
 def load_records(folder: Path) -> None:
-    """Copy the records in a folder to the cache, except those that the cache has."""
+    """Copy the records in a folder to the cache, except records that the cache already has."""
     for source in sorted(folder.glob("*.json")):
-        known, target = _read(source), _runs() / source.stem / _RECORD
-        if known is None:
+        content, target = _read(source), _runs() / source.stem / _RECORD
+        if content is None:
             print(f"ignored {source}: damaged, or written by an earlier version", file=sys.stderr)
         elif _read(target) is None:
             make_folder(target.parent)
-            write_whole(target, json.dumps(known))
+            write_whole(target, json.dumps(content))
 
 
 def _read(path: Path) -> dict[str, Any] | None:
     """A record; None if there is no readable one."""
     try:
-        known = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
-    return known if isinstance(known, dict) and known.keys() >= _PARTS else None
+    return content if isinstance(content, dict) and content.keys() >= _PARTS else None
 
 
 _PARTS = {"config", "environment", "seconds", "sources", "tokens", "training", "validation"}
@@ -114,7 +114,7 @@ def _runs() -> Path:
 
 def _folder(config: Config) -> Path:
     key = f"{_digest(asdict(config))}-{_digest(_sources())}"
-    _asked.add(key)
+    _requested.add(key)
     return _runs() / key
 
 
@@ -145,13 +145,13 @@ def _remove(run: Path) -> None:
 
 
 def _write_record(folder: Path) -> None:
-    known = {
+    settings = {
         name: json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
         for name in ("config", "environment")
     }
     rows = monitor.read(folder / "metrics.jsonl")
     steps = [row for row in rows if "loss" in row]
-    about = known | {
+    content = settings | {
         "sources": _sources(),
         "seconds": steps[-1]["seconds"],
         "tokens": steps[-1]["tokens"],
@@ -159,7 +159,7 @@ def _write_record(folder: Path) -> None:
         "training": thinned([row["loss"] for row in steps]),
         "validation": [row for row in rows if "validation_loss" in row],
     }
-    write_whole(folder / _RECORD, json.dumps(about))
+    write_whole(folder / _RECORD, json.dumps(content))
 
 
 def thinned(values: Sequence[float], points: int = 250) -> list[tuple[float, float]]:

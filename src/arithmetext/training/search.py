@@ -10,11 +10,11 @@ from math import inf
 from pathlib import Path
 
 from ..errors import InputError
+from . import devices
 from .config import Config
-from .devices import world
-from .loop import Diverged, train
+from .loop import Diverged, existing_run_message, train
 
-SHORTER = 20  # a short run has the steps of the run divided by this
+SHORTER = 20  # a short run has 1/20 of the steps of the full run
 
 
 def short_run(config: Config, lr: float) -> Config:
@@ -30,12 +30,12 @@ def short_run(config: Config, lr: float) -> Config:
     return replace(config, training=training)
 
 
-def search(
+def search_learning_rate(
     config: Config, folder: Path, candidates: Sequence[float], *, resume: bool, wait: bool = False
 ) -> tuple[Config, dict[float, float]]:
     """The configuration with the best learning rate, and the validation loss of each rate."""
-    with world() as here, here.sole_writers(folder, wait=wait):
-        here.from_first(lambda: _check(folder, resume=resume))
+    with devices.world() as world, world.sole_writers(folder, wait=wait):
+        world.from_first(lambda: _check(folder, resume=resume))
         losses = {}
         for lr in candidates:
             try:
@@ -51,4 +51,4 @@ def search(
 
 def _check(folder: Path, *, resume: bool) -> None:
     if (folder / "config.json").exists() and not resume:
-        raise InputError(f"{folder} holds a run already: --resume, or another --out")
+        raise InputError(existing_run_message(folder))

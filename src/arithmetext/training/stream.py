@@ -1,8 +1,8 @@
 """The batches that a training run reads, made in background threads.
 
 A batch consists of random windows of the training ranges (`tokens.windows`). Window k of batch i is
-a pure function of (seed, i, k), so each process makes its own share of a batch (`Share`), and runs
-with the same seed read the same text on any number of devices.
+a pure function of (seed, i, k), so each process makes its own part of a batch (`ProcessBatches`),
+and runs with the same seed read the same text on any number of devices.
 """
 
 from collections import deque
@@ -28,7 +28,7 @@ THREADS = 2  # one makes two million tokens a second; more would slow down the t
 
 
 class Batch(NamedTuple):
-    """What a model reads and what it predicts, as token ids."""
+    """The inputs and the targets of a model, as token ids."""
 
     inputs: Tensor  # [windows, context]
     targets: Tensor  # [windows, predicted]
@@ -96,8 +96,8 @@ class Stream:
         )
 
 
-class Share:
-    """What process `rank` of `processes` reads: its windows of each batch and of validation."""
+class ProcessBatches:
+    """The batches of process number `rank` of `processes`: its part of training and validation."""
 
     def __init__(self, config: Config, tokenizer: Tokenizer, rank: int, processes: int) -> None:
         self.tokenizer = tokenizer
@@ -154,7 +154,8 @@ def mask(ids: LongIds, size: int, random: np.random.Generator) -> tuple[LongIds,
     count = predicted_count(len(ids))
     chosen = np.sort(random.choice(len(ids), count, replace=False))
     originals = ids[chosen]
-    # One of the other D - 1 tokens, each equally likely: add 1 to D - 1, modulo D.
+    # One of the other D - 1 tokens, each equally likely: add a random number from 1 to D - 1,
+    # modulo D.
     others = (originals + random.integers(1, size, count)) % size
     fate = random.random(count)
     altered = ids.copy()
