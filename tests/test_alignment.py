@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from arithmetext.errors import InputError
 from arithmetext.evaluation import alignment
-from arithmetext.evaluation.alignment import align, alignments
+from arithmetext.evaluation.alignment import align, align_prompts
 from arithmetext.text.sieve import Words, words
 
 AT, COUNT, MARGIN = 10**9, 600, 64
@@ -45,7 +45,7 @@ def right(predicted: Words, shifts: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 def test_perfect_predictions_never_slip() -> None:
     firsts = [0, 10_000, 20_000]
-    found = alignments([text(f) for f in firsts], [around(f) for f in firsts], MARGIN)
+    found = align_prompts([text(f) for f in firsts], [around(f) for f in firsts], MARGIN)
     assert found.accuracy.tolist() == found.realigned.tolist() == [1, 1, 1]
     assert found.slips.tolist() == found.last_shift.tolist() == [0, 0, 0]
     assert not found.collapsed.any() and not found.explained.any()
@@ -57,7 +57,7 @@ def test_predictions_shifted_from_the_first_word(shift: int) -> None:
     """A continuation with omitted words scores like noise until it is aligned."""
     predicted = text(shift)
     assert set(align(predicted, around(), MARGIN).tolist()) == {shift}
-    found = alignments([predicted], [around()], MARGIN)
+    found = align_prompts([predicted], [around()], MARGIN)
     assert found.accuracy[0] < 0.11
     assert found.realigned[0] == 1
     assert found.slips[0] == 1
@@ -67,7 +67,7 @@ def test_predictions_shifted_from_the_first_word(shift: int) -> None:
 
 def test_a_shift_by_a_multiple_of_36_is_no_collapse() -> None:
     """Integers that differ by 36 have equal words so often that accuracy stays above chance."""
-    found = alignments([text(36)], [around()], MARGIN)
+    found = align_prompts([text(36)], [around()], MARGIN)
     assert 0.15 < found.accuracy[0] < 0.25
     assert found.realigned[0] == 1 and found.last_shift[0] == 36
     assert not found.collapsed[0] and not found.explained[0]
@@ -75,10 +75,10 @@ def test_a_shift_by_a_multiple_of_36_is_no_collapse() -> None:
 
 def test_shifts_beyond_the_margin_are_not_found() -> None:
     """With a margin of 4, a shift of 4 is found and a shift of 5 is not."""
-    found = alignments([text(5)], [text(-4, COUNT + 8)], 4)
+    found = align_prompts([text(5)], [text(-4, COUNT + 8)], 4)
     assert found.collapsed[0]
     assert found.realigned[0] < 0.5
-    assert alignments([text(4)], [text(-4, COUNT + 8)], 4).realigned[0] == 1
+    assert align_prompts([text(4)], [text(-4, COUNT + 8)], 4).realigned[0] == 1
 
 
 @pytest.mark.parametrize("step", [1, -1, 3])
@@ -89,7 +89,7 @@ def test_a_slip_in_the_middle(step: int) -> None:
     assert not shifts[:290].any()
     assert set(shifts[310:].tolist()) == {step}
     assert right(predicted, shifts).all()
-    found = alignments([predicted], [around()], MARGIN)
+    found = align_prompts([predicted], [around()], MARGIN)
     assert found.slips[0] == 1 and found.last_shift[0] == step
     assert 0.5 <= found.accuracy[0] < 0.7
     assert not found.collapsed[0] and not found.explained[0]  # half of it is right
@@ -100,7 +100,7 @@ def test_several_slips() -> None:
     shifts = align(predicted, around(), MARGIN)
     for begin, end, shift in (0, 12, 0), (30, 190, 1), (210, 390, -2), (410, 490, 0), (510, 600, 7):
         assert set(shifts[begin:end].tolist()) == {shift}
-    found = alignments([predicted], [around()], MARGIN)
+    found = align_prompts([predicted], [around()], MARGIN)
     assert found.slips[0] == 4
     assert found.last_shift[0] == 7
     assert found.realigned[0] == 1
@@ -113,7 +113,7 @@ def test_a_model_with_accuracy_two_fifths() -> None:
     predicted[::50] = 0  # malformed words are no hindrance
     shifts = align(predicted, around(), MARGIN)
     assert set(shifts[60:].tolist()) == {2}
-    found = alignments([predicted], [around()], MARGIN)
+    found = align_prompts([predicted], [around()], MARGIN)
     assert found.collapsed[0] and found.explained[0]
     assert found.realigned[0] == np.mean(right(predicted, shifts)) > 0.35
 
@@ -123,19 +123,19 @@ def test_noise_gets_shift_0() -> None:
     random = np.random.default_rng(0)
     texts = [around(10_000 * i, 1750) for i in range(128)]
     noise = [random.permutation(t[MARGIN:-MARGIN]) for t in texts]
-    found = alignments(noise, texts, MARGIN)
+    found = align_prompts(noise, texts, MARGIN)
     assert np.count_nonzero(found.slips) <= 3
     assert np.count_nonzero(found.collapsed) >= 115  # one in 44 is above two deviations
     assert not found.explained.any()
     # Not by luck alone: were it shifted, the same words in their order would be explained.
     shifted = [t[MARGIN + 1 : MARGIN + 1751] for t in texts]
-    assert alignments(shifted, texts, MARGIN).explained.all()
+    assert align_prompts(shifted, texts, MARGIN).explained.all()
 
 
 def test_text_from_elsewhere_is_in_step_modulo_small_squares() -> None:
     """36 · 25 · 49 · k + 5 further on, and right one time in four at a shift of 5."""
     predicted = text(36 * 25 * 49 * 8 + 5, 1750)
-    found = alignments([predicted], [around(0, 1750)], MARGIN)
+    found = align_prompts([predicted], [around(0, 1750)], MARGIN)
     assert np.mean(align(predicted, around(0, 1750), MARGIN) % 36 == 5) > 0.5
     assert found.explained[0] and 0.2 < found.realigned[0] < 0.4
 
@@ -143,7 +143,7 @@ def test_text_from_elsewhere_is_in_step_modulo_small_squares() -> None:
 def test_chance_and_its_deviations_by_hand() -> None:
     """2 is two of four words where it stands three times of four; no other is in both."""
     predicted, true = packed(10, 2, 2, 0), packed(2, 2, 12, 2)
-    found = alignments([predicted], [true], 0)
+    found = align_prompts([predicted], [true], 0)
     assert found.accuracy.tolist() == found.realigned.tolist() == [1 / 4]
     assert found.chance.tolist() == [2 / 4 * 3 / 4]
     assert found.collapsed.tolist() == [True]  # 0.25 ≤ 0.375 + 2 · 0.242
@@ -151,7 +151,7 @@ def test_chance_and_its_deviations_by_hand() -> None:
     true = packed(2, 2, 2, 2, 10, 10, 10, 10, 12, 12, 12, 12, 42, 42, 42, 42)
     half = packed(10, 10, 10, 10, 2, 2, 2, 2, *true[8:])
     less = packed(10, 10, 10, 10, 12, 2, 2, 2, 2, *true[9:])
-    found = alignments([half, less], [true, true], 0)
+    found = align_prompts([half, less], [true, true], 0)
     assert found.chance.tolist() == [1 / 4, 1 / 4]
     assert found.accuracy.tolist() == [8 / 16, 7 / 16]
     assert found.collapsed.tolist() == [False, True]
@@ -160,7 +160,7 @@ def test_chance_and_its_deviations_by_hand() -> None:
     four, two = true.copy(), true.copy()
     four[[0, 1, 8, 9]] = 10, 10, 2, 2
     two[[0, 8]] = 10, 2
-    found = alignments([four, two], [true, true], 0)
+    found = align_prompts([four, two], [true, true], 0)
     assert found.accuracy.tolist() == [12 / 16, 14 / 16]
     assert found.collapsed.tolist() == [True, False]
 
@@ -170,7 +170,7 @@ def test_explained_is_four_deviations_above_chance() -> None:
     rest = np.random.default_rng(0).permutation(text(0))
     for own, explained in (0, False), (20, False), (150, True):
         predicted = np.concatenate([text(1)[:own], rest[own:]])
-        found = alignments([predicted], [around()], MARGIN)
+        found = align_prompts([predicted], [around()], MARGIN)
         chance = found.chance[0]
         bound = chance + 4 * math.sqrt(chance * (1 - chance) / COUNT)
         assert found.collapsed[0]
@@ -182,28 +182,28 @@ def test_one_word_over_and_over_is_chance() -> None:
     """Even a very common word is right equally often at any shift."""
     true = text(0)
     for word in 2, 42, 10:
-        found = alignments([np.full(COUNT, word, np.uint64)], [around()], MARGIN)
+        found = align_prompts([np.full(COUNT, word, np.uint64)], [around()], MARGIN)
         assert found.accuracy[0] == found.chance[0] == np.mean(true == word)
         assert found.collapsed[0] and not found.explained[0] and not found.slips[0]
 
 
 def test_no_words_and_no_prompts() -> None:
-    found = alignments([packed(), text(0)], [around(0, 0), around()], MARGIN)
+    found = align_prompts([packed(), text(0)], [around(0, 0), around()], MARGIN)
     assert found.accuracy.tolist() == found.realigned.tolist() == [0, 1]
     assert found.chance[0] == 0
     assert found.collapsed.tolist() == [True, False]
     assert found.slips.tolist() == found.last_shift.tolist() == [0, 0]
     assert not found.explained.any()
-    assert len(alignments([], [], MARGIN).collapsed) == 0
+    assert len(align_prompts([], [], MARGIN).collapsed) == 0
     assert align(packed(), packed(), 0).dtype == np.int64
 
 
 def test_prompts_are_aligned_independently() -> None:
     predicted = [text(1), slipping((100, 2)), text(0), packed()]
     texts = [around(), around(), around(), around(0, 0)]
-    together = alignments(predicted, texts, MARGIN)
+    together = align_prompts(predicted, texts, MARGIN)
     for i in range(4):
-        alone = alignments([predicted[i]], [texts[i]], MARGIN)
+        alone = align_prompts([predicted[i]], [texts[i]], MARGIN)
         for name, values in vars(alone).items():
             assert values[0] == getattr(together, name)[i], name
 
@@ -228,7 +228,7 @@ def test_a_model_of_residues_slips_only_where_it_was_made_to(period: int, late: 
     table = np.array([kinds[counts.argmax()] for kinds, counts in commonest], np.uint64)
     starts = [base + 10**6 + 1777 * k for k in range(20)]
     predicted = [table[(n + late + np.arange(1000)) % period] for n in starts]
-    found = alignments(predicted, [words(n - 64, n + 1064) for n in starts], 64)
+    found = align_prompts(predicted, [words(n - 64, n + 1064) for n in starts], 64)
     if late % period == 0:
         assert not found.slips.any() and not found.last_shift.any()
     elif period == 4:  # too little is known to be sure

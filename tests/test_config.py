@@ -134,8 +134,8 @@ def test_settings_follow_each_other() -> None:
     assert (ours.seed, ours.training.lr) == (2, 0.01)
     assert changed(CONFIG, []) == CONFIG
     # Only the last word counts: on the way the batch is no multiple of the context.
-    assert changed(CONFIG, ["model.context=64", "training.batch=640"]).sequences == 10
-    assert changed(CONFIG, ["training.batch=640", "model.context=64"]).sequences == 10
+    assert changed(CONFIG, ["model.context=64", "training.batch=640"]).windows_per_batch == 10
+    assert changed(CONFIG, ["training.batch=640", "model.context=64"]).windows_per_batch == 10
 
 
 def test_all_settings_have_names() -> None:
@@ -486,7 +486,7 @@ def test_shares_make_the_batch(windows: int, at_once: int, processes: int, conte
         )
         return
     micro, times = micro_batches(config, processes)
-    assert micro * times * processes == windows == config.sequences
+    assert micro * times * processes == windows == config.windows_per_batch
     assert micro <= at_once
     # As many at once as may be.
     own = windows // processes

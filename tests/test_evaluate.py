@@ -16,10 +16,10 @@ from arithmetext.errors import InputError
 from arithmetext.evaluation import evaluate as evaluating
 from arithmetext.evaluation.codec import to_json
 from arithmetext.evaluation.estimates import Estimate, ratio, share
-from arithmetext.evaluation.evaluate import evaluate, generation
+from arithmetext.evaluation.evaluate import evaluate, generation_metrics
 from arithmetext.evaluation.generation import continued
 from arithmetext.evaluation.prompts import draw
-from arithmetext.evaluation.subjects import Subject, subject
+from arithmetext.evaluation.subjects import EvaluatedModel, subject
 from arithmetext.evaluation.words import accuracies
 from arithmetext.models.files import save
 from arithmetext.models.gpt import GPT, GPTConfig
@@ -56,7 +56,7 @@ def folder(tmp_path: Path, kind: str) -> Path:
     return tmp_path / kind
 
 
-def in_float64(measured: Subject) -> Subject:
+def in_float64(measured: EvaluatedModel) -> EvaluatedModel:
     """So that no choice between two tokens depends on the processor."""
     assert isinstance(measured.model, GPT | HMM)
     measured.model.double()
@@ -216,7 +216,7 @@ def test_every_figure_of_a_flawed_reciter() -> None:
     wrong[:, 3:200:11] = other
     wrong[:5, 150:-4] = prompts.following[:5, 154:]  # five of them leave out four tokens
     wrong[3, 40:43] = torch.tensor([0, 0, 0])  # three empty words
-    made = to_json(generation(Flawed(wrong, tokens.size), prompts, seed=0))
+    made = to_json(generation_metrics(Flawed(wrong, tokens.size), prompts, seed=0))
 
     said = [tokens.text(row.numpy()).split(" ")[:-1] for row in wrong]
     said = [
@@ -277,7 +277,7 @@ def test_every_figure_of_a_flawed_reciter() -> None:
 def test_every_beta_and_both_strides_are_generated(tmp_path: Path) -> None:
     measured = in_float64(subject(str(folder(tmp_path, "gpt")), AT))
     prompts = draw(measured.tokenizer, (AT, AT + 10**5), number=9, length=16, following=16)
-    made = generation(measured.model, prompts, seed=6)
+    made = generation_metrics(measured.model, prompts, seed=6)
 
     def accuracy(**options: Any) -> float:
         there = continued(measured.model, prompts, 16, **options)
@@ -309,18 +309,23 @@ def test_likelihoods_are_measured_as_they_should(
 
         return call
 
-    for name in ("separation", "runs", "impossible", "nats_and_words"):
+    for name in ("compare_with_controls", "runs", "impossible", "nats_and_words"):
         monkeypatch.setattr(evaluating, name, noted(name))
     monkeypatch.setattr(evaluating, "BETAS", ())
     monkeypatch.setattr(evaluating, "SEQUENCES_PER_PROMPT", 1)
     torch.manual_seed(0)
     tokens, trained = WordTokens.commonest(64), recipe("ntp-laptop").text.train
     model = HMM(HMMConfig(states=8, context=80), vocabulary=64)
-    found = evaluate(Subject("it", model, tokens, 80, trained), AT, prompts=8, seed=5)
+    found = evaluate(EvaluatedModel("it", model, tokens, 80, trained), AT, prompts=8, seed=5)
     window = (AT, AT + 10**6 + 1)
     shared = {"number": 8, "seed": 5}
     lengths = [2, 4, 8, 16, 32, 64, 80]
-    assert calls["separation"] == (tokens, window, trained, shared | {"lengths": lengths})
+    assert calls["compare_with_controls"] == (
+        tokens,
+        window,
+        trained,
+        shared | {"lengths": lengths},
+    )
     assert (
         calls["runs"] == calls["impossible"] == (tokens, window, trained, shared | {"length": 80})
     )
@@ -331,7 +336,7 @@ def test_likelihoods_are_measured_as_they_should(
 
 def test_the_perfect_predictor() -> None:
     bpe = BPE.train(256)
-    model = Subject("locator", Locator(bpe), bpe, 256, ())
+    model = EvaluatedModel("locator", Locator(bpe), bpe, 256, ())
     found = evaluate(model, AT, prompts=2, seed=0)
     assert found["nats_per_word"]["value"] == 0
     made = found["generation"]

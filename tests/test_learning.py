@@ -26,7 +26,7 @@ def test_a_plateau_lies_between_two_falls() -> None:
     assert found.begin < found.slowest < found.end < found.steepest
     assert math.isclose(found.steepest, 400, rel_tol=0.1)
     assert math.isclose(found.loss, 4.0, rel_tol=0.01)
-    assert found.others == ()
+    assert found.earlier_pauses == ()
 
 
 def test_noise_hardly_moves_the_plateau() -> None:
@@ -60,7 +60,7 @@ def test_the_last_of_several_pauses_counts() -> None:
     found = loss_curve(curve((3, 0.8), (40, 0.8), (900, 0.8))).plateau
     assert found is not None
     assert 40 < found.slowest < 900
-    assert len(found.others) == 1 and 3 < found.others[0] < 40
+    assert len(found.earlier_pauses) == 1 and 3 < found.earlier_pauses[0] < 40
 
 
 @given(st.floats(0.01, 100))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from arithmetext.evaluation.estimates import UNKNOWN, Estimate
-from arithmetext.evaluation.evaluate import AlignedContinuation, Alignment, LengthAccuracy
+from arithmetext.evaluation.evaluate import AlignedContinuation, AlignmentSummary, LengthAccuracy
 from arithmetext.evaluation.lengths import add_spread, count_accuracies, trends
 
 
@@ -50,10 +50,10 @@ def test_prompts_without_a_word_are_left_out() -> None:
 def test_continuations_are_counted_by_accuracy() -> None:
     values = [(0.4, False), (0.3, False), (0.5, False), (0.51, False), (0.29, False), (0.12, False)]
     values += [(0.119, False), (0.05, True), (0.2, True), (0.35, True)]
-    unknown: dict[str, Any] = {field.name: UNKNOWN for field in fields(Alignment)}
+    unknown: dict[str, Any] = {field.name: UNKNOWN for field in fields(AlignmentSummary)}
     each = [AlignedContinuation(a, a, lost, i % 2, 0) for i, (a, lost) in enumerate(values)]
     explained = Estimate(2 / 3, 0.2, 0.9)
-    found = Alignment(**unknown | {"explained_by_shift": explained, "each": each})
+    found = AlignmentSummary(**unknown | {"explained_by_shift": explained, "each": each})
     counts = count_accuracies([found, found], (0.3, 0.5), 0.12)
     assert (counts.continuations, counts.majority, counts.between) == (20, 8, 4)
     assert (counts.low, counts.collapsed, counts.low_or_collapsed) == (4, 6, 8)

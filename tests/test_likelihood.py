@@ -23,11 +23,11 @@ from arithmetext.evaluation.likelihood import (
     Distributions,
     Sequences,
     auc,
+    compare_with_controls,
     disjoint_from,
     mean,
     overlap,
     paired,
-    separation,
     shuffled_in_blocks,
     standardised_difference,
     token_frequencies,
@@ -308,7 +308,7 @@ def test_unigram_tokens_are_independent(tokenizer: Tokenizer) -> None:
 
 
 def test_a_uniform_model_cannot_separate(tokenizer: Tokenizer) -> None:
-    found = separation(
+    found = compare_with_controls(
         uniform(tokenizer), tokenizer, TEXT.test, TEXT.train, number=20, lengths=[2, 9], seed=1
     )
     assert [(f.length, f.control) for f in found] == [(n, c) for n in (2, 9) for c in CONTROLS]
@@ -321,7 +321,7 @@ def test_a_uniform_model_cannot_separate(tokenizer: Tokenizer) -> None:
 
 
 def test_a_bigram_model_separates_longer_sequences_better(tokenizer: Tokenizer) -> None:
-    found = separation(
+    found = compare_with_controls(
         bigrams(tokenizer), tokenizer, TEXT.test, TEXT.train, number=150, lengths=[4, 64], seed=0
     )
     summaries = {(f.length, f.control): f.summary() for f in found}
@@ -364,7 +364,7 @@ def test_a_perfect_model_separates_every_control(tokenizer: Tokenizer) -> None:
     at = sequences(tokenizer)
     texts = [tokenizer.encode(at.words(k)).tolist() for k in range(12)]
     model = Recited(texts, tokenizer.size)
-    found = separation(
+    found = compare_with_controls(
         model, tokenizer, TEXT.test, TEXT.train, number=12, lengths=[at.length], seed=0
     )
     for each in found:
@@ -378,7 +378,7 @@ def test_impossible_sequences_have_no_mean() -> None:
     tokenizer = WordTokens.commonest(64)
     logs = bigrams(tokenizer).logs.clone()
     logs[:, :3] = -math.inf  # it knows of no words but the commonest
-    found = separation(
+    found = compare_with_controls(
         Table(logs), tokenizer, TEXT.test, TEXT.train, number=30, lengths=[60], seed=0
     )
     for each in found:
@@ -399,7 +399,7 @@ def test_likelihoods_do_not_depend_on_the_number_of_sequences(name: str) -> None
     close = {"rtol": tolerance(64)}  # a logarithm of a sum over 64 tokens
 
     def scored(number: int) -> list[module.ControlComparison]:
-        return separation(
+        return compare_with_controls(
             model, tokenizer, TEXT.test, TEXT.train, number=number, lengths=[5, 128], seed=2
         )
 
@@ -418,7 +418,7 @@ def test_bad_sizes_raise() -> None:
     tokenizer = WordTokens.commonest(64)
     for number, lengths in ((0, [4]), (3, [4, 1])):
         with pytest.raises(InputError, match=r"^give a number of 1 or more"):
-            separation(
+            compare_with_controls(
                 uniform(tokenizer),
                 tokenizer,
                 TEXT.test,

@@ -25,7 +25,7 @@ from arithmetext.evaluation.codec import to_json
 from arithmetext.files import sole_writer
 from arithmetext.paper import report, runs
 from arithmetext.paper import study as studies
-from arithmetext.paper.runs import Generation, TrainedModel
+from arithmetext.paper.runs import PromptSettings, TrainedModel
 from arithmetext.tokens import BPE
 from arithmetext.training import run_cache
 from conftest import Run, changed
@@ -35,7 +35,7 @@ _TINY = (*(f"training.{change}" for change in _FEW), "model.context=64")
 _TINY_GPT = ("tokens.kind=bpe", "model.layers=1", *_TINY)
 _NTP = TrainedModel("ntp-laptop", _TINY_GPT)
 _HMM = TrainedModel("hmm-paper-d64", _TINY)
-_GENERATION = Generation(prompts=4, tokens=64, stride=16, seed=0)
+_GENERATION = PromptSettings(prompts=4, tokens=64, stride=16, seed=0)
 
 
 def _with_vocabulary(task: str, size: int) -> TrainedModel:

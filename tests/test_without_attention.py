@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import entropy
 
 from arithmetext.evaluation import without_attention
-from arithmetext.evaluation.without_attention import conditional_entropy, least_loss, miller_madow
+from arithmetext.evaluation.without_attention import conditional_entropy, lowest_loss, miller_madow
 from arithmetext.models.files import load
 from arithmetext.models.gpt import GPT
 from arithmetext.text.windows import VALIDATION
@@ -56,7 +56,7 @@ def test_least_loss_equals_that_of_batches(task: str, kind: str) -> None:
     joint = np.zeros((13, 12))
     np.add.at(joint, (shown.numpy(), batch.targets.numpy()), 1)
     counted = entropy(joint.ravel()) - entropy(joint.sum(1))
-    assert least_loss(config) == pytest.approx(counted, rel=0.005)
+    assert lowest_loss(config) == pytest.approx(counted, rel=0.005)
 
 
 def test_miller_madow_corrects_finite_counts() -> None:
@@ -69,10 +69,10 @@ def test_miller_madow_corrects_finite_counts() -> None:
 
 def test_the_correction_makes_few_pairs_sufficient(monkeypatch: pytest.MonkeyPatch) -> None:
     config = changed(recipe("ntp-laptop"), ["tokens.kind=bpe", "tokens.size=64"])
-    many = least_loss(config)
+    many = lowest_loss(config)
     monkeypatch.setattr(without_attention, "MIN_TOKENS", 2**14)
     monkeypatch.setattr(without_attention, "TOKENS_PER_PAIR", 4)
-    few = least_loss(config)
+    few = lowest_loss(config)
     assert few != many
     assert few == pytest.approx(many, rel=0.01)
 
@@ -101,8 +101,8 @@ def test_on_its_plateau_a_model_hardly_uses_other_tokens(
             for inputs in (batch.inputs, among_others)
         )
     if uses_others:
-        assert loss < least_loss(config) - 0.1
+        assert loss < lowest_loss(config) - 0.1
         assert misled > loss + 0.3
     else:
-        assert loss == pytest.approx(least_loss(config), rel=0.03)
+        assert loss == pytest.approx(lowest_loss(config), rel=0.03)
         assert misled == pytest.approx(loss, abs=0.03)  # the mixture of a window tells a little

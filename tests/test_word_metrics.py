@@ -16,7 +16,6 @@ from arithmetext.evaluation.words import (
     HighestF1,
     WordScore,
     accuracies,
-    at_primes,
     compare_f1,
     confusion,
     divergences,
@@ -24,6 +23,7 @@ from arithmetext.evaluation.words import (
     hits,
     malformed,
     word_scores,
+    words_confused_with,
 )
 from arithmetext.text.sieve import Words, words
 
@@ -103,13 +103,16 @@ def test_confusion_by_hand() -> None:
 
 
 def test_primes_by_hand() -> None:
-    assert at_primes(PREDICTED, TRUE) == ([(0, 1), (2, 1), (10, 1)], [(2, 1), (10, 1)])
-    assert at_primes(PREDICTED, TRUE, word=10) == ([(2, 1), (10, 1)], [(2, 1), (10, 1), (12, 1)])
-    assert at_primes([packed(42, 42, 10, 2)], [packed(2, 2, 2, 42)]) == (
+    assert words_confused_with(PREDICTED, TRUE) == ([(0, 1), (2, 1), (10, 1)], [(2, 1), (10, 1)])
+    assert words_confused_with(PREDICTED, TRUE, word=10) == (
+        [(2, 1), (10, 1)],
+        [(2, 1), (10, 1), (12, 1)],
+    )
+    assert words_confused_with([packed(42, 42, 10, 2)], [packed(2, 2, 2, 42)]) == (
         [(42, 2), (10, 1)],
         [(42, 1)],
     )
-    assert at_primes(PREDICTED, TRUE, word=240) == ([], [])
+    assert words_confused_with(PREDICTED, TRUE, word=240) == ([], [])
 
 
 def test_perfect_predictions_have_perfect_scores() -> None:
@@ -126,7 +129,7 @@ def test_perfect_predictions_have_perfect_scores() -> None:
     _, counts = confusion(predicted, true, size=5)
     assert counts[:5, :6].sum() == np.trace(counts[:5]) and counts[5].tolist()[:5] == [0] * 5
     primes = sum(int((p == 2).sum()) for p in predicted)
-    assert at_primes(predicted, true) == ([(2, primes)], [(2, primes)])
+    assert words_confused_with(predicted, true) == ([(2, primes)], [(2, primes)])
 
 
 def test_no_prompts() -> None:
@@ -134,11 +137,11 @@ def test_no_prompts() -> None:
     assert [len(values) for values in divergences([], [])] == [0] * 4
     assert word_scores([], []) == []
     assert confusion([], []).counts.tolist() == [[0, 0]]
-    assert at_primes([], []) == ([], [])
+    assert words_confused_with([], []) == ([], [])
 
 
 def test_too_few_true_words_raise() -> None:
-    for metric in divergences, word_scores, confusion, at_primes:
+    for metric in divergences, word_scores, confusion, words_confused_with:
         with pytest.raises(InputError, match=r"^prompt 1: 2 predicted words, only 1 true$"):
             metric([packed(2), packed(2, 10)], [packed(2, 10), packed(2)])
 
@@ -222,7 +225,7 @@ def test_scores_confusion_and_primes_count_the_same_pairs(pairs: Sentences) -> N
             assert cells[i, -1] == counts[t, 0]
 
     for word in 2, TRUE_WORDS[-1]:
-        generated, standing = at_primes(predicted, true, word=word)
+        generated, standing = words_confused_with(predicted, true, word=word)
         assert dict(generated) == {p: n for (t, p), n in counts.items() if t == word}
         assert dict(standing) == {t: n for (t, p), n in counts.items() if p == word}
         for listed in generated, standing:

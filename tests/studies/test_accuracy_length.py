@@ -9,15 +9,15 @@ from arithmetext.paper.studies import accuracy_length as study
 
 from .cases import Case, check, committed, draw, outcomes
 
-# Scale 0 lies within the training text; no claim is about it.
+# Place 0 lies within the training text; no claim is about it.
 CASES: list[Case] = [
-    ({"scales.0.by_tokens.-1.accuracy": Estimate(0.9, 0.9, 0.9)}, {}),
-    ({"scales.1.by_tokens.-1.accuracy": Estimate(0.47, 0.46, 0.48)}, {"settles-1e13": False}),
-    ({"scales.2.by_tokens.-1.accuracy": Estimate(0.47, 0.451, 0.48)}, {"settles-1e14": False}),
-    ({"scales.2.by_tokens.-1.accuracy": Estimate(0.47, 0.45, 0.48)}, {}),
-    ({"scales.3.by_tokens.-1.accuracy": Estimate(0.33, 0.32, 0.349)}, {"settles-1e15": False}),
-    ({"scales.3.by_tokens.-1.accuracy": Estimate(0.34, 0.32, 0.35)}, {}),
-    ({"scales.3.by_tokens.-1.accuracy": UNKNOWN}, {"settles-1e15": False}),
+    ({"places.0.by_tokens.-1.accuracy": Estimate(0.9, 0.9, 0.9)}, {}),
+    ({"places.1.by_tokens.-1.accuracy": Estimate(0.47, 0.46, 0.48)}, {"settles-1e13": False}),
+    ({"places.2.by_tokens.-1.accuracy": Estimate(0.47, 0.451, 0.48)}, {"settles-1e14": False}),
+    ({"places.2.by_tokens.-1.accuracy": Estimate(0.47, 0.45, 0.48)}, {}),
+    ({"places.3.by_tokens.-1.accuracy": Estimate(0.33, 0.32, 0.349)}, {"settles-1e15": False}),
+    ({"places.3.by_tokens.-1.accuracy": Estimate(0.34, 0.32, 0.35)}, {}),
+    ({"places.3.by_tokens.-1.accuracy": UNKNOWN}, {"settles-1e15": False}),
     ({"far.scale_change": Estimate(0.0, -0.02, 0.02)}, {"same-at-all-scales": True}),
     ({"far.scale_change": Estimate(-0.01, -0.021, 0.0)}, {}),
     ({"far.scale_change": Estimate(0.01, 0.0, 0.021)}, {}),
@@ -50,8 +50,8 @@ def test_verdicts(case: Case) -> None:
 
 def test_statistics_follow_from_the_accuracy_of_each_prompt() -> None:
     result = committed("accuracy_length")
-    assert study.summarise(result.scales, result.training, result.generation) == result
-    for scale in result.scales:
+    assert study.summarise(result.places, result.training, result.generation) == result
+    for scale in result.places:
         for length in scale.by_tokens:
             measured = LengthAccuracy(length.tokens, length.accuracy, length.each)
             assert add_spread(measured) == length
@@ -60,7 +60,7 @@ def test_statistics_follow_from_the_accuracy_of_each_prompt() -> None:
 def test_a_length_at_which_no_prompt_has_a_word() -> None:
     base = committed("accuracy_length")
     nothing = add_spread(LengthAccuracy(1, UNKNOWN, [None] * 128))
-    scales = [replace(each, by_tokens=[nothing, *each.by_tokens[1:]]) for each in base.scales]
+    scales = [replace(each, by_tokens=[nothing, *each.by_tokens[1:]]) for each in base.places]
     result = study.summarise(scales, base.training, base.generation)
     assert outcomes(study, result) == outcomes(study, base) | {
         "highest-for-few": False,

@@ -1,7 +1,7 @@
 import pytest
 
 from arithmetext.evaluation.estimates import UNKNOWN, Estimate, wilson
-from arithmetext.paper.runs import Generation
+from arithmetext.paper.runs import PromptSettings
 from arithmetext.paper.studies import prime_positions as study
 from arithmetext.paper.studies.prime_positions import (
     SIDES,
@@ -69,7 +69,7 @@ def result(
         "GPT-2": sides((generated, standing), right),
         "HMM": sides((hmm_standing, hmm_standing), hmm_right),
     }
-    return summarise(10**13, Generation(20, 256, 64, 0), models)
+    return summarise(10**13, PromptSettings(20, 256, 64, 0), models)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ def bench(
     ] = "sieve",
     as_json: AsJson = False,
 ) -> None:
-    """Measure speed, and compare it with other libraries that are installed.
+    """Measure speed beside other installed libraries.
 
     The other libraries are PARI/GP and primesieve for sieve, Hugging Face tokenizers and tiktoken
     for encode, Hugging Face's GPT-2 for train and generate, hmmlearn, pomegranate and dynamax for

@@ -232,7 +232,7 @@ def _show(report: dict[str, Any], window: dict[str, Any]) -> None:
     print(f"  true words where primes are generated: {_shares(made['primes']['standing'])}")
     aligned = made["alignment"]
     _heading("collapse, and slips: a word skipped or added, which shifts all later words")
-    _line("accuracy at chance level", aligned["chance"])
+    _line("chance level: accuracy of unrelated words", aligned["chance"])
     _line("share of continuations that collapse (chance level)", aligned["collapsed"])
     _line("share of collapses that a shift explains", aligned["explained_by_shift"])
     _line("share of continuations that slip", aligned["slipped"])

@@ -175,7 +175,7 @@ def horizon(
     at: Annotated[str, typer.Option(metavar="N", help="Scale of the integers.")] = "1e13",
     as_json: AsJson = False,
 ) -> None:
-    """Find up to which prime residues explain a model's accuracy or loss.
+    """Find the primes whose residues explain an accuracy or loss.
 
     The arithmetic horizon is the least prime B such that knowing the scale of n, and n modulo all
     powers of the primes up to B, is enough to predict words as well as the model does. It is 1 if

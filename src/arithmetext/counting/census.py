@@ -260,14 +260,15 @@ def _pi(cells: _Words, large: _Integers, m: int, v: int) -> Any:
 @kernel
 def _walk(
     pi: _PrimeCounts,
-    others: int,
+    last_task: int,
     stack: _Integers,
     stack_of_words: _Words,
     words: _Words,
     counts: _Integers,
 ) -> None:
-    """Count the words of the subtree of the node on the stack, without the subtrees of m ≤ others.
+    """Count the words of the subtree of the node on the stack.
 
+    The subtrees of m ≤ last_task are left out: they are tasks of their own.
     A node is m, ⌊x/m⌋, the number of primes up to the largest prime of m, and the word of m.
     """
     cells, large, primes, inverses = pi
@@ -297,7 +298,7 @@ def _walk(
                     primes_beyond = _pi(cells, large, child, rest) - (j + 1)
                     _add(words, counts, child_word << _U(2) | _U(0b10), primes_beyond)
                     _add(words, counts, word << CHILD_LENGTHS[e + 1] | CHILDREN[e + 1], 1)
-                if rest >= successor * successor and child > others:
+                if rest >= successor * successor and child > last_task:
                     stack[top] = child, rest, j + 1
                     stack_of_words[top] = child_word
                     top += 1

@@ -108,7 +108,7 @@ def _path(
 
 
 @dataclass(frozen=True)
-class Alignments:
+class PromptAlignments:
     """Accuracy before and after alignment, one value per prompt, [prompts]."""
 
     accuracy: NDArray[np.float64]  # the share of words that are right at shift 0
@@ -120,7 +120,9 @@ class Alignments:
     explained: NDArray[np.bool_]  # collapsed, but realigned > chance + 4 standard deviations
 
 
-def alignments(predicted: Sequence[Words], around: Sequence[Words], margin: int) -> Alignments:
+def align_prompts(
+    predicted: Sequence[Words], around: Sequence[Words], margin: int
+) -> PromptAlignments:
     """Align each prompt. A prompt without words counts as collapsed and not explained."""
     shifts = [align(words, text, margin) for words, text in zip(predicted, around, strict=True)]
     true = [text[margin : len(text) - margin] for text in around]
@@ -130,7 +132,7 @@ def alignments(predicted: Sequence[Words], around: Sequence[Words], margin: int)
     lengths = np.array([max(1, len(words)) for words in predicted])
     deviation = np.sqrt(chance * (1 - chance) / lengths)
     collapsed = accuracy <= chance + 2 * deviation
-    return Alignments(
+    return PromptAlignments(
         accuracy=accuracy,
         realigned=realigned,
         chance=chance,

@@ -10,18 +10,18 @@ import numpy as np
 from ..models.language import LanguageModel
 from ..text.splits import Range, unseen
 from ..trees import unpack
-from .alignment import alignments
+from .alignment import align_prompts
 from .codec import to_json
 from .context import WORD_TOKENS, by_context
 from .estimates import Estimate, ratio, share
 from .generation import Continuations, continued
-from .likelihood import separation
+from .likelihood import compare_with_controls
 from .masking import masked_accuracy
 from .prompts import TextPrompts, draw
 from .scoring import nats_and_words
 from .square_free import impossible, runs
-from .subjects import Subject
-from .words import accuracies, at_primes, confusion, divergences, malformed, word_scores
+from .subjects import EvaluatedModel
+from .words import accuracies, confusion, divergences, malformed, word_scores, words_confused_with
 
 BETAS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.4, 2.0, 3.3, 5.0, 10.0)  # and infinity
 MASKING_SHARES = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)  # p_m
@@ -31,14 +31,16 @@ FOLLOWING = 32  # tokens after each prompt that nats per word are measured on
 MIN_CONTEXT = 64  # tokens that hold a stretch of four words and some context before it
 
 
-def evaluate(subject: Subject, at: int, *, prompts: int, seed: int) -> dict[str, Any]:
+def evaluate(subject: EvaluatedModel, at: int, *, prompts: int, seed: int) -> dict[str, Any]:
     """Measure a model in a window near `at` that it was not trained on."""
     window = unseen(at, subject.trained)
     place = {"at": at, "window": window}
     return place | {name: to_json(part) for name, part in _parts(subject, window, prompts, seed)}
 
 
-def _parts(subject: Subject, window: Range, number: int, seed: int) -> Iterator[tuple[str, Any]]:
+def _parts(
+    subject: EvaluatedModel, window: Range, number: int, seed: int
+) -> Iterator[tuple[str, Any]]:
     model, tokenizer, length = subject.model, subject.tokenizer, subject.context
     sequences = SEQUENCES_PER_PROMPT * number
     if not model.causal:
@@ -52,7 +54,7 @@ def _parts(subject: Subject, window: Range, number: int, seed: int) -> Iterator[
     # As many tokens follow as are generated, so that all true words are inside the window.
     drawn = draw(tokenizer, window, number=number, length=length, following=length, seed=seed)
     yield "nats_per_word", ratio(*nats_and_words(model, drawn.followed_by(FOLLOWING)))
-    yield "generation", generation(model, drawn, seed)
+    yield "generation", generation_metrics(model, drawn, seed)
     if model.can_score:
         scored = draw(
             tokenizer, window, number=sequences, length=length, following=WORD_TOKENS, seed=seed
@@ -60,7 +62,7 @@ def _parts(subject: Subject, window: Range, number: int, seed: int) -> Iterator[
         yield "context", by_context(model, scored)
         lengths = doubling(2, length)
         inputs = (model, tokenizer, window, subject.trained)
-        compared = separation(*inputs, lengths=lengths, number=sequences, seed=seed)
+        compared = compare_with_controls(*inputs, lengths=lengths, number=sequences, seed=seed)
         yield "likelihood", [each.summary() for each in compared]
         run_prompts = runs(*inputs, length=length, number=sequences, seed=seed)
         yield "square_free_runs", run_prompts.summary()
@@ -75,7 +77,7 @@ def doubling(first: int, last: int) -> list[int]:
     return [*numbers, last] if first <= last else []
 
 
-def generation(model: LanguageModel, prompts: TextPrompts, seed: int) -> dict[str, Any]:
+def generation_metrics(model: LanguageModel, prompts: TextPrompts, seed: int) -> dict[str, Any]:
     """Metrics of prompts that are continued by as many tokens as they have."""
     count = prompts.length
     exact = continued(model, prompts, count)
@@ -95,7 +97,7 @@ def generation(model: LanguageModel, prompts: TextPrompts, seed: int) -> dict[st
         "by_tokens": by_tokens(prompts, exact),
         "betas": [{"beta": beta, **vars(quality(texts))} for beta, texts in betas.items()],
         **_words(exact),
-        "alignment": alignment(prompts, exact),
+        "alignment": summarise_alignments(prompts, exact),
     }
 
 
@@ -132,7 +134,7 @@ def _words(continuations: Continuations) -> dict[str, Any]:
     predicted, true = continuations.predicted, continuations.true
     scores = word_scores(predicted, true)
     labels, counts = confusion(predicted, true)
-    generated, in_text = at_primes(predicted, true)
+    generated, in_text = words_confused_with(predicted, true)
     spelled = [unpack(word) for word in labels]
     return {
         "words": [score._asdict() | {"word": unpack(score.word)} for score in scores],
@@ -171,7 +173,7 @@ def by_tokens(prompts: TextPrompts, continuations: Continuations) -> list[Length
 
 @dataclass(frozen=True)
 class AlignedContinuation:
-    """One continuation, with fields as in `alignment.Alignments`."""
+    """One continuation, with fields as in `alignment.PromptAlignments`."""
 
     accuracy: float
     realigned: float
@@ -181,7 +183,7 @@ class AlignedContinuation:
 
 
 @dataclass(frozen=True)
-class Alignment:
+class AlignmentSummary:
     """Which continuations have collapsed, and how many of these a shift explains."""
 
     margin: int
@@ -197,10 +199,10 @@ class Alignment:
     each: list[AlignedContinuation]
 
 
-def alignment(prompts: TextPrompts, continuations: Continuations) -> Alignment:
+def summarise_alignments(prompts: TextPrompts, continuations: Continuations) -> AlignmentSummary:
     predicted = continuations.predicted
     counts = [len(words) for words in predicted]
-    aligned = alignments(predicted, prompts.true_words(counts, margin=MAX_SHIFT), MAX_SHIFT)
+    aligned = align_prompts(predicted, prompts.true_words(counts, margin=MAX_SHIFT), MAX_SHIFT)
     slipped = aligned.slips > 0
     shifts, numbers = np.unique(aligned.last_shift, return_counts=True)
     columns = (
@@ -210,7 +212,7 @@ def alignment(prompts: TextPrompts, continuations: Continuations) -> Alignment:
         aligned.slips,
         aligned.last_shift,
     )
-    return Alignment(
+    return AlignmentSummary(
         margin=MAX_SHIFT,
         chance=ratio(aligned.chance),
         collapsed=share(aligned.collapsed),

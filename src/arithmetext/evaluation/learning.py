@@ -23,7 +23,7 @@ class Plateau(NamedTuple):
     end: float
     loss: float  # at `slowest`, in nats per token
     steepest: float  # where the second descent is steepest
-    others: tuple[float, ...]  # where learning is slowest in earlier pauses
+    earlier_pauses: tuple[float, ...]  # the slowest steps of earlier pauses
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def _plateau(steps: Floats, losses: Floats, speeds: Floats) -> Plateau | None:
     ]
     if not pauses:
         return None
-    *others, k = pauses
+    *earlier, k = pauses
     outside = np.flatnonzero(np.abs(losses / losses[k] - 1) > BAND)
     return Plateau(
         begin=float(steps[outside[outside < k].max(initial=-1) + 1]),
@@ -95,7 +95,7 @@ def _plateau(steps: Floats, losses: Floats, speeds: Floats) -> Plateau | None:
         end=float(steps[outside[outside > k].min(initial=len(steps)) - 1]),
         loss=float(losses[k]),
         steepest=float(steps[k + speeds[k:].argmax()]),
-        others=tuple(float(steps[i]) for i in others),
+        earlier_pauses=tuple(float(steps[i]) for i in earlier),
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .estimates import Estimate, bootstrap, share
-from .evaluate import Alignment, LengthAccuracy
+from .evaluate import AlignmentSummary, LengthAccuracy
 
 
 @dataclass(frozen=True)
@@ -95,16 +95,16 @@ class AccuracyCounts:
 
 
 def count_accuracies(
-    alignments: Sequence[Alignment], majority: tuple[float, float], low: float
+    summaries: Sequence[AlignmentSummary], majority: tuple[float, float], low: float
 ) -> AccuracyCounts:
     """Count the continuations whose accuracy is in the range `majority`, below `low`, and so on."""
-    each = [one for alignment in alignments for one in alignment.each]
+    each = [one for summary in summaries for one in summary.each]
     accuracy = np.array([one.accuracy for one in each])
     collapsed = np.array([one.collapsed for one in each], bool)
     low_or_collapsed = collapsed | (accuracy < low)
     explained = [
-        (alignment.explained_by_shift.value or 0) * sum(one.collapsed for one in alignment.each)
-        for alignment in alignments
+        (summary.explained_by_shift.value or 0) * sum(one.collapsed for one in summary.each)
+        for summary in summaries
     ]
     return AccuracyCounts(
         continuations=len(each),

@@ -41,7 +41,7 @@ _COUNTED_TOKENS = 1024, 256  # token frequencies are counted in 1024 windows of 
 _BISECTIONS = 60  # of the interval from 0 to 1: to beyond the precision of a float
 
 
-class Separation(NamedTuple):
+class ControlSummary(NamedTuple):
     """How well the likelihood tells sequences of the text from sequences of a control."""
 
     length: int  # tokens of each
@@ -73,10 +73,12 @@ class ControlComparison:
     true: Values
     other: Values  # other[k] is made from the same words as true[k]
 
-    def summary(self) -> Separation:
+    def summary(self) -> ControlSummary:
         true, other = self.true, self.other
         means = mean(true), mean(other)
-        return Separation(self.length, self.control, *means, auc(true, other), paired(true, other))
+        return ControlSummary(
+            self.length, self.control, *means, auc(true, other), paired(true, other)
+        )
 
     def distributions(self) -> Distributions:
         true, other = self.true.round(4), self.other.round(4)
@@ -90,7 +92,7 @@ class ControlComparison:
         )
 
 
-def separation(
+def compare_with_controls(
     model: LanguageModel,
     tokenizer: Tokenizer,
     window: Range,

@@ -29,7 +29,7 @@ BATCH = 128  # prompts read together
 class TextPrompts(Prompts):
     """Prompts from the text, and the tokens that follow them in the text."""
 
-    integers: NDArray[np.int64]  # [prompts], whose words are the first to end after the prompts
+    integers: NDArray[np.int64]  # [prompts]: whose word is the first to end after the prompt
     following: Tensor  # [prompts, following tokens]
     tokenizer: Tokenizer
 

@@ -22,7 +22,7 @@ DEFAULT_CONTEXT = 1024  # the paper's L, for models without a context length of 
 
 
 @dataclass(frozen=True)
-class Subject:
+class EvaluatedModel:
     """A model to evaluate, with its tokenizer and its training ranges."""
 
     name: str
@@ -39,7 +39,7 @@ class Subject:
         ).ids
 
 
-def subject(name: str, at: int) -> Subject:
+def subject(name: str, at: int) -> EvaluatedModel:
     """The model with this name: a run's folder, locator, ngram-K or oracle-B.
 
     An oracle answers only for the integers from `at` on.
@@ -55,15 +55,19 @@ def subject(name: str, at: int) -> Subject:
         )
     if match[1] == "locator":
         bpe = BPE.train(256)
-        return Subject(name, Locator(bpe), bpe, DEFAULT_CONTEXT, ())
+        return EvaluatedModel(name, Locator(bpe), bpe, DEFAULT_CONTEXT, ())
     words, number = WordTokens.commonest(256), int(match[2])
     if match[1] == "ngram":
         train = splits(TRAINED_TO).train
-        return Subject(name, NGram.count(number, tokens=words), words, DEFAULT_CONTEXT, train)
-    return Subject(name, Oracle.estimate(number, at, tokens=words), words, DEFAULT_CONTEXT, ())
+        return EvaluatedModel(
+            name, NGram.count(number, tokens=words), words, DEFAULT_CONTEXT, train
+        )
+    return EvaluatedModel(
+        name, Oracle.estimate(number, at, tokens=words), words, DEFAULT_CONTEXT, ()
+    )
 
 
-def _trained(folder: Path) -> Subject:
+def _trained(folder: Path) -> EvaluatedModel:
     """The model in a run's folder, or in a model folder.
 
     A model folder outside a run does not record its training ranges, so the paper's are assumed.
@@ -84,4 +88,4 @@ def _trained(folder: Path) -> Subject:
     trained = Config.load(run).text if named else splits(TRAINED_TO)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     ready = model.for_inference(device)
-    return Subject(str(folder), ready, tokenizer, model.config.context, trained.train)
+    return EvaluatedModel(str(folder), ready, tokenizer, model.config.context, trained.train)

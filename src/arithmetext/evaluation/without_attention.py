@@ -21,7 +21,7 @@ TOKENS_PER_PAIR = 8
 WINDOW = 2**10  # tokens
 
 
-def least_loss(config: Config) -> float:
+def lowest_loss(config: Config) -> float:
     """The lowest loss of a GPT with this configuration without attention, in nats per token."""
     tokenizer = config.tokens.tokenizer(config.text, config.n)
     windows, size = _windows(config, tokenizer), tokenizer.size

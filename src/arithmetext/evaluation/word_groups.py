@@ -19,9 +19,9 @@ class GroupCells(NamedTuple):
     """How often the words of a group are generated, in the group's own rows and in other rows."""
 
     cell: float  # mean cell in the group's rows and columns, as a share of its row
-    cell_elsewhere: float  # mean cell in the group's columns and other rows
-    generated: Estimate  # share of a word of the group where the true word is in the group
-    generated_elsewhere: float  # share of a word of the group where the true word is not
+    cell_elsewhere: float  # mean cell in the group's columns and the rows of other words
+    generated: Estimate  # how often a word of the group is generated where the true word is in it
+    generated_elsewhere: float  # how often where the true word is another
 
 
 def group_cells(counts: Integers, group: list[int]) -> GroupCells:

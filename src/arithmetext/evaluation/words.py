@@ -192,7 +192,7 @@ def _label_indices(words: Words, labels: list[int]) -> Integers:
     return indices
 
 
-def at_primes(
+def words_confused_with(
     predicted: Sequence[Words], true: Sequence[Words], word: int = PRIME
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
     """The predicted words where `word` is true, and the true words where `word` is predicted.

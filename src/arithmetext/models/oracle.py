@@ -28,7 +28,7 @@ class Oracle(LanguageModel):
         self.rests, self.at, self.tokens = rests, at, tokens
         self.vocabulary = tokens.size
         self.ranks = ranks_of(tokens.words)
-        # Many integers have the same evidence.
+        # Cached: many integers have the same beginning and the same cofactor bin.
         self._rests_of = lru_cache(1 << 10)(self._find_rests)
         self.by_rank = lru_cache(1 << 14)(self._find_by_rank)
 

@@ -3,7 +3,7 @@
 A page quotes a number between two comments, which Markdown does not show:
 
     <!-- quote claims -->78 claims: 65 agree, …<!-- end -->
-    <!-- quote accuracy_length scales.1.by_tokens.-1.accuracy -->0.426 [0.424, 0.429]<!-- end -->
+    <!-- quote accuracy_length places.1.by_tokens.-1.accuracy -->0.426 [0.424, 0.429]<!-- end -->
     <!-- quote ntp_losses parameters.256 ,d -->86,039,040<!-- end -->
 
 A quote names a study and the path to a number in its result: fields, keys and positions joined by
@@ -41,10 +41,7 @@ def quoter(data: Path) -> Callable[[str], str]:
 
     def quote(reference: str) -> str:
         if reference == "claims":
-            studies = all_studies()
-            return count_outcomes(
-                [v for name, r in results.items() for v in studies[name].verdicts(r)]
-            )
+            return count_outcomes([verdict for name in results for verdict in verdicts(name)])
         study, path, *format_spec = reference.split()
         return _format(_look_up(plain(study), path), *format_spec)
 

@@ -12,7 +12,7 @@ import torch
 from ..evaluation.codec import from_json
 from ..evaluation.generation import Continuations, continued
 from ..evaluation.prompts import TextPrompts, draw
-from ..evaluation.subjects import Subject, subject
+from ..evaluation.subjects import EvaluatedModel, subject
 from ..text.splits import unseen
 from ..training import run_cache
 from ..training.config import Config, changed
@@ -24,7 +24,7 @@ TESTS_FAR = (10**13, 10**14, 10**15)  # the paper's tests far beyond that text
 
 
 @dataclass(frozen=True)
-class Generation:
+class PromptSettings:
     """How prompts are drawn and continued."""
 
     prompts: int
@@ -76,7 +76,7 @@ class TrainedModel:
         token = {"bpe": "a piece of text", "words": "a word"}[self.config.tokens.kind]
         return Training(record.tokens, record.seconds, record.environment["device"], token)
 
-    def load(self) -> Subject:
+    def load(self) -> EvaluatedModel:
         """The model, ready to be measured."""
         return _load(self)
 
@@ -85,7 +85,7 @@ class TrainedModel:
         with torch.device("meta"):
             return make_model(self.config).parameter_count
 
-    def prompts(self, at: int, how: Generation) -> TextPrompts:
+    def prompts(self, at: int, how: PromptSettings) -> TextPrompts:
         """Prompts from text near `at` that the model was not trained on."""
         model = self.load()
         return draw(
@@ -97,20 +97,20 @@ class TrainedModel:
             seed=how.seed,
         )
 
-    def continuations(self, at: int, how: Generation) -> tuple[TextPrompts, Continuations]:
+    def continuations(self, at: int, how: PromptSettings) -> tuple[TextPrompts, Continuations]:
         """Prompts near `at` and their likeliest continuations (β = ∞)."""
         return _continuations(self, at, how)
 
 
 # The next study often asks for the same model, and for the same continuations.
 @lru_cache(2)
-def _load(model: TrainedModel) -> Subject:
+def _load(model: TrainedModel) -> EvaluatedModel:
     return subject(str(run_cache.trained(model.config)), TESTS_FAR[0])
 
 
 @lru_cache(None)
 def _continuations(
-    model: TrainedModel, at: int, how: Generation
+    model: TrainedModel, at: int, how: PromptSettings
 ) -> tuple[TextPrompts, Continuations]:
     prompts = model.prompts(at, how)
     return prompts, continued(model.load().model, prompts, how.tokens, stride=how.stride)
@@ -164,14 +164,14 @@ def hmm(scale: str) -> TrainedModel:
     return TrainedModel("hmm-paper")
 
 
-def generation(scale: str) -> Generation:
+def prompt_settings(scale: str) -> PromptSettings:
     """The paper's 128 prompts, continued by as many tokens as they have.
 
     On a laptop the context slides by a quarter of its length, which costs no measurable accuracy.
     """
     if scale == "laptop":
-        return Generation(prompts=128, tokens=256, stride=64, seed=0)
-    return Generation(prompts=128, tokens=1024, stride=1, seed=0)
+        return PromptSettings(prompts=128, tokens=256, stride=64, seed=0)
+    return PromptSettings(prompts=128, tokens=1024, stride=1, seed=0)
 
 
 @dataclass(frozen=True)
@@ -180,11 +180,13 @@ class Comparison:
 
     models: dict[str, TrainedModel]
     at: int
-    generation: Generation
+    generation: PromptSettings
 
 
 def comparison(scale: str) -> Comparison:
-    return Comparison({"GPT-2": ntp(scale), "HMM": hmm(scale)}, TESTS_FAR[0], generation(scale))
+    return Comparison(
+        {"GPT-2": ntp(scale), "HMM": hmm(scale)}, TESTS_FAR[0], prompt_settings(scale)
+    )
 
 
 def _on_laptop(task: str, size: int, steps: int) -> TrainedModel:

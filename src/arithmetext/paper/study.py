@@ -1,9 +1,10 @@
 """Studies: what they are, how they run, and where their results are kept.
 
-A study reproduces one figure or table of the paper. It is a module of `paper/studies/` that defines
+A study tests claims of the paper, usually those about one figure. It is a module of
+`paper/studies/` that defines
 
     TITLE              the heading in the report
-    PLACE              sort key of the report: 10, 20, … in the paper's order, from 200 on what the
+    ORDER              sort key of the report: 10, 20, … in the paper's order; from 200 on what the
                        paper does not have
     COST               seconds that it takes at each scale, such as {"laptop": 3, "gpu": 30}; used
                        to estimate the time left, and may lack scales
@@ -23,11 +24,14 @@ lists, tuples or dicts of these. Where a study measures models, `run` measures a
 To add a study, add
 
     paper/studies/NAME.py          `nt reproduce --only NAME` finds and runs it
-    results/h200/data/NAME.json    its result at gpu scale, from reports/gpu/data
-    tests/studies/test_NAME.py     cases that turn each verdict (tests/studies/cases.py)
+    results/h200/data/NAME.json    its result, copied from reports/gpu/data; the tests need it, and
+                                   without models `nt reproduce --scale gpu` runs on a CPU too
+    tests/studies/test_NAME.py     cases that change the outcome of each verdict
+                                   (tests/studies/cases.py)
 
-and a line in docs/reproduction.md. `orientation.py` is a short example. Modules whose names begin
-with an underscore are code that several studies share.
+and a line in docs/reproduction.md. Then build the page (`nt report results/h200`) and the numbers
+in the docs again (`python -m arithmetext.paper.quotes`). `orientation.py` is a short example.
+Modules whose names begin with an underscore are code that several studies share.
 """
 
 import importlib
@@ -97,7 +101,7 @@ class Study(Protocol):
 
     __name__: str
     TITLE: str
-    PLACE: int
+    ORDER: int
     COST: dict[str, int]
     Result: type
 
@@ -127,7 +131,7 @@ def all_studies() -> dict[str, Study]:
         for module in pkgutil.iter_modules(studies.__path__)
         if not module.name.startswith("_")
     ]
-    return {_name(study): study for study in sorted(modules, key=lambda study: study.PLACE)}
+    return {_name(study): study for study in sorted(modules, key=lambda study: study.ORDER)}
 
 
 def choose(names: Sequence[str]) -> dict[str, Study]:

@@ -8,7 +8,7 @@ from ..evaluation.estimates import Estimate, format_estimate
 from ..integers import format_integer
 
 if TYPE_CHECKING:
-    from .runs import Generation
+    from .runs import PromptSettings
 
 __all__ = [
     "cell",
@@ -83,7 +83,7 @@ def format_percents(estimate: Estimate, digits: int = 0) -> str:
     return f"{format_estimate(percents, digits)} %"
 
 
-def describe_continuations(at: int, how: "Generation") -> str:
+def describe_continuations(at: int, how: "PromptSettings") -> str:
     """The greedy continuations of `TrainedModel.continuations`, for captions."""
     return (
         f"Continuations (β = ∞) of {how.prompts} prompts of {how.tokens} tokens near"

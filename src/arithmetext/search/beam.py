@@ -148,15 +148,15 @@ def find_candidates(
     beam = _Beam(one, 1, first[None], np.zeros((1, len(window)), np.uint16), one)
     top = round(UNIT * log(end)) + SLACK
     complete, dropped = True, 0.0
-    rough = 0.0  # the log of the share of integers without primes up to p, ∏ (1 − 1/p)
+    log_unsifted_share = 0.0  # log of the share of integers without primes up to p, ∏ (1 − 1/p)
 
     def expected(scores: NDArray[np.int32] | Integers, modulus: int) -> float:
         """How many integers with these residues have these words by chance.
 
         Densities are shares of all integers. The residues restrict n to the integers without primes
-        up to p, which are a share exp(rough) of all integers.
+        up to p, which are a share exp(log_unsifted_share) of all integers.
         """
-        logs = scores / UNIT - is_known.sum() * rough + log((hi - lo) / modulus)
+        logs = scores / UNIT - is_known.sum() * log_unsifted_share + log((hi - lo) / modulus)
         return float(np.exp(np.minimum(logs, 100)).sum())
 
     # Many residues modulo a power longer than the window are equivalent for this window. If all
@@ -171,7 +171,7 @@ def find_candidates(
         few = level > 4 and len(beam.residues) * (hi - lo) <= effort.integers * beam.modulus
         if few or beam.modulus * q >= 1 << 62 or p > LAST_PRIME:
             break
-        rough += log(1 - 1 / p)
+        log_unsifted_share += log(1 - 1 / p)
         step = _step(p, power)
         scores = np.empty((len(beam.residues), q), np.int32)
         scoring = _Scoring(_table(words, level, lo, hi, end), top, floor)

@@ -54,12 +54,12 @@ def find(
     The whole sentence lies within the range.
     """
     lo, hi = check_range(lo, hi)
-    last_start = hi - len(sentence) + 1
-    if last_start > lo:
+    starts_end = hi - len(sentence) + 1
+    if starts_end > lo:
         yield from over_ranges(
             partial(_starts, sentence=sentence),
             lo,
-            last_start,
+            starts_end,
             size=piece_size(hi),
             threads=threads,
             cluster=cluster,

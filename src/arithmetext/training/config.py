@@ -60,7 +60,7 @@ class TrainingConfig:
     weight_decay: float = 0.1
     clip: float = 1.0  # largest norm of the gradient
     interval: int = 100  # steps between validations; the paper calls it an epoch
-    validation: int = 1 << 18  # tokens, the same each time
+    validation: int = 1 << 18  # tokens of validation text, always the same ones
     patience: int = 6  # intervals without improvement after which the run stops
 
 
@@ -80,7 +80,7 @@ class Config:
         return splits(self.n)
 
     @property
-    def sequences(self) -> int:
+    def windows_per_batch(self) -> int:
         """Number of windows in a batch."""
         return self.training.batch // self.model.context
 

@@ -69,17 +69,19 @@ def train(
         ThreadPoolExecutor(1) as pool,
         world.sole_writers(folder, wait=wait),
     ):
-        config, tokenizer = world.from_first(lambda: _open(config, folder, resume=resume))
+        config, tokenizer = world.from_first(
+            lambda: _config_and_tokenizer(config, folder, resume=resume)
+        )
         micro_batches(config, world.size)
         _check_memory(config, world)
         # The kernels of the text compile while the model compiles.
-        reading = pool.submit(_process_batches, config, tokenizer, world)
-        with _memory(config):
+        coming = pool.submit(_process_batches, config, tokenizer, world)
+        with _memory_errors_explained(config):
             run = Run(config, world)
-            if reading.done():
-                reading.result()  # errors about the text come before the model compiles
+            if coming.done():
+                coming.result()  # errors about the text come before the model compiles
             run.warm_up()
-        batches = reading.result()
+        batches = coming.result()
         if tokenizer is None:
             world.from_first(lambda: _begin(run, folder, batches.tokenizer))
         state = checkpoints.restore(
@@ -89,7 +91,7 @@ def train(
         )
         _check_state(state, config, folder)
         if not state.finished:
-            with _memory(config):
+            with _memory_errors_explained(config):
                 _train(run, batches, state, folder, tensorboard=tensorboard)
         else:
             world.from_first(lambda: _restore_model(run, batches.tokenizer, state, folder))
@@ -105,7 +107,9 @@ def train(
         )
 
 
-def _open(config: Config | None, folder: Path, *, resume: bool) -> tuple[Config, Tokenizer | None]:
+def _config_and_tokenizer(
+    config: Config | None, folder: Path, *, resume: bool
+) -> tuple[Config, Tokenizer | None]:
     """The configuration to train, and the tokenizer if the folder already holds a run."""
     path = folder / "config.json"
     if config is not None:
@@ -167,7 +171,7 @@ def _check_memory(config: Config, world: World) -> None:
 
 
 @contextmanager
-def _memory(config: Config) -> Iterator[None]:
+def _memory_errors_explained(config: Config) -> Iterator[None]:
     """Turn errors for lack of memory into advice; on a CPU torch has no class for them."""
     try:
         yield

@@ -63,7 +63,7 @@ def laptop(task: Task) -> Config:
 
 
 def hmm(conditioned: Conditioned, size: int) -> Config:
-    """The paper's baseline, with two states per token, trained until it stops improving."""
+    """The paper's baseline, with two states per token."""
     batch = 1 << 18
     sequence = conditioned == "sequence"
     return Config(

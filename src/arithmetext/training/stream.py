@@ -102,7 +102,8 @@ class ProcessBatches:
     def __init__(self, config: Config, tokenizer: Tokenizer, rank: int, processes: int) -> None:
         self.tokenizer = tokenizer
         self.micro, self.accumulation = micro_batches(config, processes)
-        self.first, self.steps = rank * self.micro * self.accumulation, config.training.steps
+        self.first_window = rank * self.micro * self.accumulation  # of this process in each batch
+        self.steps = config.training.steps
         stream = partial(
             Stream, tokenizer, task=config.task, context=config.model.context, seed=config.seed
         )
@@ -119,7 +120,7 @@ class ProcessBatches:
 
         def make(part: int) -> Batch:
             i, a = divmod(part, self.accumulation)
-            begin = self.first + a * self.micro
+            begin = self.first_window + a * self.micro
             batch = self.stream.batch(i, range(begin, begin + self.micro))
             return batch.pinned() if pinned else batch
 
@@ -129,10 +130,11 @@ class ProcessBatches:
 
 def micro_batches(config: Config, processes: int) -> tuple[int, int]:
     """Windows in a micro-batch, and micro-batches that a process accumulates in a step."""
-    windows, left = divmod(config.sequences, processes)
+    windows, left = divmod(config.windows_per_batch, processes)
     if left or not windows:
         raise InputError(
-            f"training.batch = {config.training.batch} tokens are {config.sequences} windows,"
+            f"training.batch = {config.training.batch} tokens are"
+            f" {config.windows_per_batch} windows,"
             f" which {processes} processes cannot share evenly"
         )
     most = config.training.device_batch // config.model.context

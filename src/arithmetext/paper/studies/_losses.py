@@ -1,6 +1,6 @@
 """What the two studies of losses share: how runs are drawn, and the claims about plateaus.
 
-RunsBySize are given by the size D of their vocabulary.
+Runs are kept in a dict by the size D of their vocabulary (`RunsBySize`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -183,11 +183,11 @@ def _events(plateau: Plateau) -> dict[int, str]:
     }
 
 
-def has_plateau(runs: RunsBySize, *, claim: str, paper: str, why: str) -> Verdict:
-    """Every curve has a plateau."""
+def plateau_verdict(runs: RunsBySize, *, claim: str, paper: str, why: str) -> Verdict:
+    """Does every loss curve have a plateau?"""
     missing = [
-        f"D = {size} has no second descent by step {run.last_step:,}: the run ends before it or"
-        " does not pause."
+        f"D = {size}: no plateau found by step {run.last_step:,}; either the loss never paused, or"
+        " it had not fallen again."
         for size, run in runs.items()
         if run.curve.plateau is None
     ]
@@ -208,13 +208,13 @@ def _describe(size: int, run: TrainingRun) -> str:
     if plateau is None:
         return "no plateau"
     text = f"steps {plateau.begin:.0f} to {plateau.end:.0f} at {plateau.loss / log(size):.3f} ln D"
-    if plateau.others:
-        text += f", after {join(f'a pause at step {step:.0f}' for step in plateau.others)}"
+    if plateau.earlier_pauses:
+        text += f", after {join(f'a pause at step {step:.0f}' for step in plateau.earlier_pauses)}"
     return f"{text}, then a descent that is steepest at step {plateau.steepest:.0f}"
 
 
-def ends_later(runs: RunsBySize, *, claim: str) -> Verdict:
-    """The plateau ends later for a larger vocabulary."""
+def plateau_end_verdict(runs: RunsBySize, *, claim: str) -> Verdict:
+    """Does the plateau end later for a larger vocabulary?"""
     plateaus = {size: run.curve.plateau for size, run in runs.items()}
     ends = [plateau.end for plateau in plateaus.values() if plateau]
     same_batch = len({run.batch for run in runs.values()}) == 1

@@ -10,7 +10,7 @@ from ...evaluation.estimates import intervals_overlap
 from ...evaluation.evaluate import BETAS
 from ...evaluation.temperatures import BestBeta, BetaQuality, best_beta, quality_by_beta
 from ..figures import COLOURS, LINES, MARKERS, beta_axis, beta_position, plot_estimates
-from ..runs import Comparison, Generation, comparison
+from ..runs import Comparison, PromptSettings, comparison
 from ..study import Table, Verdict
 from ..wording import (
     format_beta,
@@ -23,7 +23,7 @@ from ..wording import (
 )
 
 TITLE = "Accuracy and divergence against β"
-PLACE = 120
+ORDER = 120
 COST = {"laptop": 25, "gpu": 120}
 
 PAPER_BEST = {"accuracy": (3.3, 10.0), "kl_paper": (1.4, 3.3)}  # the paper's best β
@@ -41,7 +41,7 @@ class Settings(Comparison):
 class Result:
     at: int
     generated: int
-    generation: Generation
+    generation: PromptSettings
     curves: dict[str, list[BetaQuality]]  # by model
     best: dict[str, dict[str, BestBeta]]  # by model and measure
     accuracy_ratio: float  # the GPT-2's best accuracy divided by the HMM's

@@ -18,7 +18,7 @@ from ..runs import TESTS_FAR, TrainedModel, hmm, ntp
 from ..study import Table, Verdict
 
 TITLE = "How much of arithmetic models know"
-PLACE = 200
+ORDER = 200
 COST = {"laptop": 70, "gpu": 600}
 
 PAPER_ACCURACY = 0.40  # of its GPT-2, at every scale from 1e13 to 1e15

@@ -11,12 +11,12 @@ from ...evaluation.estimates import Estimate, above
 from ...evaluation.word_groups import GroupCells, errors_in_group, group_cells, share_of_errors
 from ...evaluation.words import confusion
 from ...trees import is_square_free, unpack
-from ..runs import Comparison, Generation, comparison
+from ..runs import Comparison, PromptSettings, comparison
 from ..study import Table, Verdict
 from ..wording import describe_continuations, format_estimate, join
 
 TITLE = "Confusion of words"
-PLACE = 134
+ORDER = 134
 COST = {"laptop": 1, "gpu": 1}
 
 WORDS = 16  # with rows and columns of their own
@@ -39,7 +39,7 @@ class Matrix:
 @dataclass(frozen=True)
 class Result:
     at: int
-    generation: Generation
+    generation: PromptSettings
     confusion: dict[str, Matrix]
 
 

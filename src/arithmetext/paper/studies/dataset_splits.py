@@ -12,7 +12,7 @@ from ..study import Table, Verdict
 from ..wording import format_integer
 
 TITLE = "Training, validation and test"
-PLACE = 50
+ORDER = 50
 COST = {"laptop": 1, "gpu": 1}
 
 # Colour and hatching of each use. Training, the largest, has the lightest colour.

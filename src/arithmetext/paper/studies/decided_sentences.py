@@ -15,7 +15,7 @@ from ..figures import LINES, MARKERS
 from ..study import Table, Verdict
 
 TITLE = "Sentences that arithmetic decides"
-PLACE = 15
+ORDER = 15
 COST = {"laptop": 2, "gpu": 350}
 
 # A sentence, where it begins, and why.

@@ -10,7 +10,7 @@ from ...integers import format_integer
 from ..study import Table, Verdict
 
 TITLE = "Growth of the dictionary"
-PLACE = 10
+ORDER = 10
 COST = {"laptop": 1, "gpu": 1}
 
 

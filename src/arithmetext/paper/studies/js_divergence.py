@@ -12,7 +12,7 @@ from ...integers import format_integer
 from ..study import Table, Verdict
 
 TITLE = "Divergence between chunks of the text"
-PLACE = 20
+ORDER = 20
 COST = {"laptop": 2, "gpu": 400}
 
 PAPER_N, PAPER_CHUNKS, PAPER_MAXIMUM = 10**11, 1000, 0.0238

@@ -14,7 +14,7 @@ from ..figures import LINES, plot_estimates, token_axis
 from ..study import Table, Verdict
 
 TITLE = "How many words determine their place"
-PLACE = 210
+ORDER = 210
 COST = {"laptop": 25, "gpu": 500}
 
 COLOURS = ("#1b9e77", "#d95f02", "#4a46a8", "#444444")

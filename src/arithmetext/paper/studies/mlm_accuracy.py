@@ -25,7 +25,7 @@ from ..study import Table, Verdict
 from ..wording import format_beta, format_estimate, format_integer, join
 
 TITLE = "Filling gaps"
-PLACE = 175
+ORDER = 175
 COST = {"laptop": 40, "gpu": 60}
 
 # The paper states two accuracies: one for a range of β, one for all p_m and β⁻¹ up to some bound.

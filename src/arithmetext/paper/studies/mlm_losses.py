@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ...evaluation.learning import NO_PLATEAU, PlateauLength, plateau_length
-from ...evaluation.without_attention import least_loss
+from ...evaluation.without_attention import lowest_loss
 from ..figures import styles
 from ..runs import TrainedModel, mlm_with_learned_positions, with_vocabulary
 from ..study import Table, Verdict
@@ -19,14 +19,14 @@ from ._losses import (
     describe_lowest_losses,
     describe_training,
     draw_losses_by_step,
-    ends_later,
-    has_plateau,
     loss_table,
+    plateau_end_verdict,
+    plateau_verdict,
     summarise,
 )
 
 TITLE = "Learning to fill gaps"
-PLACE = 170
+ORDER = 170
 COST = {"laptop": 50, "gpu": 1250}
 
 
@@ -78,7 +78,7 @@ def run(settings: Settings) -> Result:
         {size: summarise(model.record()) for size, model in models.items()}
         for models in (settings.best_masked, settings.masked_like_causal, settings.causal)
     )
-    lowest = {size: least_loss(model.config) for size, model in settings.best_masked.items()}
+    lowest = {size: lowest_loss(model.config) for size, model in settings.best_masked.items()}
     return compare(best_masked, masked_like_causal, causal, lowest)
 
 
@@ -151,13 +151,13 @@ def table(result: Result) -> Table:
 def verdicts(result: Result) -> list[Verdict]:
     lowest = describe_lowest_losses(result.without_attention, seen="what the gap shows")
     return [
-        has_plateau(
+        plateau_verdict(
             result.best_masked,
             claim="In masked modelling too the loss rests on a plateau before a second descent.",
             paper="for both D",
             why=f"With {result.positions} positions. {lowest}",
         ),
-        ends_later(
+        plateau_end_verdict(
             result.best_masked,
             claim="The plateau of masked modelling extends further as D increases.",
         ),

@@ -6,7 +6,7 @@ from math import log
 from matplotlib.figure import Figure
 
 from ...counting.census import census, unigram_entropy
-from ...evaluation.without_attention import least_loss
+from ...evaluation.without_attention import lowest_loss
 from ...training.recipes import SIZES
 from ..runs import TrainedModel, with_vocabulary
 from ..study import Table, Verdict
@@ -18,14 +18,14 @@ from ._losses import (
     describe_training,
     draw_losses,
     draw_losses_by_step,
-    ends_later,
-    has_plateau,
     loss_table,
+    plateau_end_verdict,
+    plateau_verdict,
     summarise,
 )
 
 TITLE = "Learning to predict the next token"
-PLACE = 100
+ORDER = 100
 COST = {"laptop": 90, "gpu": 450}
 PAPER_PARAMETERS = 8.7e7
 PAPER_SHAPE = (12, 12, 1024)  # layers, heads, L
@@ -55,7 +55,7 @@ def run(settings: Settings) -> Result:
     return Result(
         runs={size: summarise(model.record()) for size, model in models.items()},
         parameters={size: model.parameters() for size, model in models.items()},
-        without_attention={size: least_loss(model.config) for size, model in models.items()},
+        without_attention={size: lowest_loss(model.config) for size, model in models.items()},
         n=n,
         single_words=unigram_entropy(census(n)) * log(2),
     )
@@ -105,14 +105,16 @@ def table(result: Result) -> Table:
 
 def verdicts(result: Result) -> list[Verdict]:
     return [
-        has_plateau(
+        plateau_verdict(
             result.runs,
             claim="After a rapid decrease the loss rests on a brief plateau before a second"
             " descent, for every D.",
             paper="all three curves do",
             why=describe_lowest_losses(result.without_attention, seen="the previous token"),
         ),
-        ends_later(result.runs, claim="The plateau extends further in training as D increases."),
+        plateau_end_verdict(
+            result.runs, claim="The plateau extends further in training as D increases."
+        ),
         _has_parameters(result),
     ]
 

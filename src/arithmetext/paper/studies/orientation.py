@@ -10,7 +10,7 @@ from ..figures import MARKERS
 from ..study import Table, Verdict
 
 TITLE = "The text read backwards"
-PLACE = 35
+ORDER = 35
 COST = {"laptop": 3, "gpu": 30}
 
 

@@ -20,12 +20,12 @@ from ...evaluation.words import (
 )
 from ...trees import unpack
 from ..figures import MARKERS
-from ..runs import Comparison, Generation, comparison
+from ..runs import Comparison, PromptSettings, comparison
 from ..study import Table, Verdict
 from ..wording import cell, format_estimate, format_integer, format_number, join
 
 TITLE = "Precision and recall of words"
-PLACE = 130
+ORDER = 130
 COST = {"laptop": 1, "gpu": 1}
 
 COMMON = 30  # a share of fewer occurrences says little
@@ -52,7 +52,7 @@ Scores = dict[str, WordScore]  # by word; the most common in the text first
 @dataclass(frozen=True)
 class Result:
     at: int
-    generation: Generation
+    generation: PromptSettings
     words: dict[str, Scores]  # by model
     compared: dict[str, int]  # words of the text that the model's words are compared with
     drawn: dict[str, int]  # distinct words in the figure

@@ -9,15 +9,15 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from ...evaluation.estimates import Estimate, above, difference, wilson
-from ...evaluation.words import PRIME, at_primes, word_scores
+from ...evaluation.words import PRIME, word_scores, words_confused_with
 from ...trees import is_square_free, unpack
 from ..figures import COLOURS
-from ..runs import Comparison, Generation, comparison
+from ..runs import Comparison, PromptSettings, comparison
 from ..study import Table, Verdict
 from ..wording import describe_continuations, format_estimate
 
 TITLE = "Words at the positions of primes"
-PLACE = 132
+ORDER = 132
 COST = {"laptop": 1, "gpu": 1}
 
 PRIME_WORD = "10"
@@ -51,7 +51,7 @@ class Side:
 @dataclass(frozen=True)
 class Result:
     at: int
-    generation: Generation
+    generation: PromptSettings
     primes: dict[str, dict[str, Side]]  # by model, then by SIDES
     excess: dict[str, Estimate]  # `right` of the GPT-2 minus `right` of the HMM, by SIDES
     odd_square_free: float  # share of square-free numbers among odd numbers that are not prime
@@ -66,7 +66,7 @@ def run(settings: Comparison) -> Result:
     for name, model in settings.models.items():
         _, continuations = model.continuations(settings.at, settings.generation)
         predicted, true = continuations.predicted, continuations.true
-        generated, in_text = at_primes(predicted, true)
+        generated, in_text = words_confused_with(predicted, true)
         scores = word_scores(predicted, true)
         score = next(score for score in scores if score.word == PRIME)
         all_generated = [(each.word, each.predicted) for each in scores]
@@ -102,7 +102,7 @@ def _count_square_free(counts: Counts) -> tuple[int, int]:
     return free, sum(count for _, count in others)
 
 
-def summarise(at: int, generation: Generation, primes: dict[str, dict[str, Side]]) -> Result:
+def summarise(at: int, generation: PromptSettings, primes: dict[str, dict[str, Side]]) -> Result:
     gpt, hmm = primes["GPT-2"], primes["HMM"]
     excess = {name: difference(gpt[name].right, hmm[name].right) for name in SIDES}
     # Of the odd numbers, about 8/π² are square-free and 2 / ln(n) are prime.

@@ -13,7 +13,7 @@ from ..figures import LINES
 from ..study import Table, Verdict
 
 TITLE = "Rank and frequency"
-PLACE = 30
+ORDER = 30
 COST = {"laptop": 1, "gpu": 5}
 
 LISTED = 20  # most frequent words of each scale

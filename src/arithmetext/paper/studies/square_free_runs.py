@@ -14,7 +14,7 @@ from ..study import Table, Verdict
 from ..wording import format_estimate, format_integer, format_percent
 
 TITLE = "Four square-free words in a row"
-PLACE = 145
+ORDER = 145
 COST = {"laptop": 10, "gpu": 20}
 
 LONGEST_RUN = 3  # one of any four consecutive integers is divisible by 4

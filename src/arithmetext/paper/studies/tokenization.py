@@ -18,7 +18,7 @@ from ..study import Table, Verdict
 from ..wording import format_estimate, format_integer, format_percent
 
 TITLE = "Tokens, and where attention goes"
-PLACE = 60
+ORDER = 60
 COST = {"laptop": 45, "gpu": 700}
 
 PERIOD = 4  # one of four consecutive integers is divisible by 4

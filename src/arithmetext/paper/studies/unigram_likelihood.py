@@ -10,10 +10,10 @@ from ...evaluation.estimates import Estimate, above, overlaps
 from ...evaluation.evaluate import doubling
 from ...evaluation.likelihood import (
     CONTROLS,
+    ControlSummary,
     Distributions,
-    Separation,
+    compare_with_controls,
     disjoint_from,
-    separation,
 )
 from ...text.splits import unseen
 from ..figures import legend_above, plot_estimates, ridges, styles, token_axis
@@ -22,7 +22,7 @@ from ..study import Table, Verdict
 from ..wording import format_estimate, format_integer
 
 TITLE = "True text against random tokens"
-PLACE = 140
+ORDER = 140
 COST = {"laptop": 8, "gpu": 30}
 
 PAPER_DISJOINT = 32  # tokens beyond which the paper's histograms do not overlap
@@ -43,7 +43,7 @@ class Result:
     sequences: int
     seed: int
     training: Training
-    separations: list[Separation]  # for every length, one for each control
+    separations: list[ControlSummary]  # for every length, one for each control
     values: list[Distributions]  # with random tokens, by length
 
     def areas(self, control: str) -> list[Estimate]:
@@ -61,7 +61,9 @@ def run(settings: Settings) -> Result:
     test = unseen(settings.at, subject.trained)
     inputs = subject.model, subject.tokenizer, test, subject.trained
     number, seed = settings.sequences, settings.seed
-    compared = separation(*inputs, number=number, lengths=doubling(2, settings.longest), seed=seed)
+    compared = compare_with_controls(
+        *inputs, number=number, lengths=doubling(2, settings.longest), seed=seed
+    )
     return Result(
         settings.at,
         number,

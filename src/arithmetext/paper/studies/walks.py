@@ -10,7 +10,7 @@ from ..figures import LINES
 from ..study import Table, Verdict
 
 TITLE = "Walks of single words"
-PLACE = 40
+ORDER = 40
 COST = {"laptop": 1, "gpu": 10}
 
 SUPERDIFFUSIVE = 1.2  # walks with a greater exponent; a walk without memory has exponent 1
