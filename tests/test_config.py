@@ -18,9 +18,9 @@ from arithmetext.training.config import (
     Config,
     TokensConfig,
     TrainingConfig,
-    changed,
     differences,
     settings,
+    with_changes,
 )
 from arithmetext.training.recipes import RECIPES, recipe
 from arithmetext.training.search import short_run
@@ -120,34 +120,34 @@ def refusal(action: Any) -> str:
 )
 def test_a_setting_is_changed_and_no_other(setting: str, expected: Any) -> None:
     if expected is None:
-        assert refusal(lambda: changed(CONFIG, [setting])) == "seed must be below 2^63"
+        assert refusal(lambda: with_changes(CONFIG, [setting])) == "seed must be below 2^63"
         return
     name = setting.partition("=")[0].strip()
-    before, after = flat(asdict(CONFIG)), flat(asdict(changed(CONFIG, [setting])))
+    before, after = flat(asdict(CONFIG)), flat(asdict(with_changes(CONFIG, [setting])))
     assert after.pop(name) == expected
     assert type(expected) is type(before.pop(name))
     assert after == before
 
 
 def test_settings_follow_each_other() -> None:
-    ours = changed(CONFIG, ["seed=1", "training.lr=1e-2", "seed=2"])
+    ours = with_changes(CONFIG, ["seed=1", "training.lr=1e-2", "seed=2"])
     assert (ours.seed, ours.training.lr) == (2, 0.01)
-    assert changed(CONFIG, []) == CONFIG
+    assert with_changes(CONFIG, []) == CONFIG
     # Only the last word counts: on the way the batch is no multiple of the context.
-    assert changed(CONFIG, ["model.context=64", "training.batch=640"]).windows_per_batch == 10
-    assert changed(CONFIG, ["training.batch=640", "model.context=64"]).windows_per_batch == 10
+    assert with_changes(CONFIG, ["model.context=64", "training.batch=640"]).windows_per_batch == 10
+    assert with_changes(CONFIG, ["training.batch=640", "model.context=64"]).windows_per_batch == 10
 
 
 def test_all_settings_have_names() -> None:
     assert settings() == list(flat(asdict(CONFIG)))
     for name, value in flat(asdict(CONFIG)).items():
-        assert changed(CONFIG, [f"{name}={value}"]) == CONFIG
+        assert with_changes(CONFIG, [f"{name}={value}"]) == CONFIG
 
 
 @given(configs())
 def test_every_valid_value_can_be_written(config: Config) -> None:
     written = [f"{name}={value!s}" for name, value in flat(asdict(config)).items()]
-    assert changed(CONFIG, written) == config
+    assert with_changes(CONFIG, written) == config
 
 
 @pytest.mark.parametrize(
@@ -176,24 +176,26 @@ def test_every_valid_value_can_be_written(config: Config) -> None:
     ],
 )
 def test_settings_that_there_are_not(setting: str, message: str) -> None:
-    assert refusal(lambda: changed(CONFIG, [setting])) == message
+    assert refusal(lambda: with_changes(CONFIG, [setting])) == message
 
 
 @pytest.mark.parametrize("group", ["tokens", "model", "training"])
 def test_a_group_has_no_value(group: str) -> None:
-    assert refusal(lambda: changed(CONFIG, [f"{group}=1"])).startswith(f"no setting '{group}'; ")
+    assert refusal(lambda: with_changes(CONFIG, [f"{group}=1"])).startswith(
+        f"no setting '{group}'; "
+    )
 
 
 @pytest.mark.parametrize("value", ["1.5", "1e-3", "two", "", "-1", "0x10", "True"])
 def test_not_an_integer(value: str) -> None:
-    refusal(lambda: changed(CONFIG, [f"training.steps={value}"]))
+    refusal(lambda: with_changes(CONFIG, [f"training.steps={value}"]))
 
 
 @given(st.text(max_size=30))
 def test_any_setting_is_taken_or_refused(setting: str) -> None:
     for text in (setting, f"training.lr={setting}", f"n={setting}", f"task={setting}"):
         try:
-            changed(CONFIG, [text])
+            with_changes(CONFIG, [text])
         except InputError as error:
             assert "\n" not in str(error)
 
@@ -224,7 +226,7 @@ IMPOSSIBLE = {
 
 @pytest.mark.parametrize("setting", IMPOSSIBLE)
 def test_what_cannot_be_trained(setting: str) -> None:
-    assert refusal(lambda: changed(CONFIG, [setting])).startswith(IMPOSSIBLE[setting])
+    assert refusal(lambda: with_changes(CONFIG, [setting])).startswith(IMPOSSIBLE[setting])
 
 
 def test_negative_integers() -> None:
@@ -240,7 +242,7 @@ def test_negative_integers() -> None:
     ["n=100", "seed=0", "training.warmup=0", "training.warmup=1e9", "training.weight_decay=0"],
 )
 def test_what_is_just_possible(setting: str) -> None:
-    changed(CONFIG, [setting])
+    with_changes(CONFIG, [setting])
 
 
 # Files
@@ -360,7 +362,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_differences_are_named() -> None:
     assert differences(CONFIG, CONFIG) == []
-    other = changed(CONFIG, ["training.lr=0.5", "task=mlm", "model.heads=4"])
+    other = with_changes(CONFIG, ["training.lr=0.5", "task=mlm", "model.heads=4"])
     assert differences(CONFIG, other) == [
         "task = ntp and mlm",
         "model.heads = 3 and 4",

@@ -17,7 +17,7 @@ from arithmetext.evaluation import evaluate as evaluating
 from arithmetext.evaluation.codec import to_json
 from arithmetext.evaluation.estimates import Estimate, ratio, share
 from arithmetext.evaluation.evaluate import evaluate, generation_metrics
-from arithmetext.evaluation.generation import continued
+from arithmetext.evaluation.generation import continue_prompts
 from arithmetext.evaluation.prompts import draw
 from arithmetext.evaluation.subjects import EvaluatedModel, subject
 from arithmetext.evaluation.words import accuracies
@@ -30,7 +30,7 @@ from arithmetext.models.ngram import NGram
 from arithmetext.text.sieve import words
 from arithmetext.text.splits import unseen
 from arithmetext.tokens import BPE, WordTokens
-from arithmetext.training.config import changed
+from arithmetext.training.config import with_changes
 from arithmetext.training.recipes import recipe
 from arithmetext.trees import unpack
 from conftest import tolerance
@@ -145,7 +145,7 @@ def test_text_that_was_trained_on_is_not_measured_on() -> None:
 def test_what_models_were_trained_on_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = changed(recipe("ntp-laptop"), ["n=1e12"])
+    config = with_changes(recipe("ntp-laptop"), ["n=1e12"])
     run = tmp_path / "run"
     folder(run, "gpt").rename(run / "model")
     config.save(run / "config.json")
@@ -280,12 +280,12 @@ def test_every_beta_and_both_strides_are_generated(tmp_path: Path) -> None:
     made = generation_metrics(measured.model, prompts, seed=6)
 
     def accuracy(**options: Any) -> float:
-        there = continued(measured.model, prompts, 16, **options)
+        there = continue_prompts(measured.model, prompts, 16, **options)
         return float(accuracies(there.predicted, there.true).mean())
 
     exact, block = (made["slides"][name].accuracy.value for name in ("exact", "block"))
     assert (exact, block) == (accuracy(), accuracy(stride=4))
-    tokens = [continued(measured.model, prompts, 16, stride=k).tokens for k in (1, 4)]
+    tokens = [continue_prompts(measured.model, prompts, 16, stride=k).tokens for k in (1, 4)]
     assert not torch.equal(*tokens)
     for row in made["betas"]:
         expected = accuracy(stride=4, beta=row["beta"], seed=6)

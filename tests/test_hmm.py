@@ -20,7 +20,7 @@ from arithmetext.models.gpt import GPT, GPTConfig
 from arithmetext.models.hmm import HMM, MIN_PROBABILITY, HMMConfig, LogLikelihood
 from arithmetext.models.language import Prompts
 from arithmetext.tokens import WordTokens, load
-from arithmetext.training.config import Config, changed, differences, settings
+from arithmetext.training.config import Config, differences, settings, with_changes
 from arithmetext.training.devices import World
 from arithmetext.training.loop import train
 from arithmetext.training.monitor import read
@@ -251,7 +251,7 @@ def test_an_empty_prompt_is_refused() -> None:
 
 
 def tiny(*settings: str) -> Config:
-    return changed(recipe("hmm-laptop"), [*TINY, *settings])
+    return with_changes(recipe("hmm-laptop"), [*TINY, *settings])
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_settings_of_an_hmm() -> None:
     assert "model.states" in settings(HMMConfig)
     assert "model.layers" not in settings(HMMConfig)
     with pytest.raises(InputError, match=r"no setting 'model\.states'"):
-        changed(recipe("ntp-laptop"), ["model.states=2"])
+        with_changes(recipe("ntp-laptop"), ["model.states=2"])
 
 
 def test_a_file_says_by_its_settings_which_model_it_is(tmp_path: Path) -> None:
@@ -304,7 +304,7 @@ def test_a_file_says_by_its_settings_which_model_it_is(tmp_path: Path) -> None:
 
 def test_differences_between_models_are_named() -> None:
     ours = recipe("hmm-laptop")
-    found = differences(ours, changed(recipe("ntp-laptop"), []))
+    found = differences(ours, with_changes(recipe("ntp-laptop"), []))
     assert "model.states = 256 and nothing" in found
     assert "model.layers = nothing and 2" in found
 
@@ -368,7 +368,7 @@ def test_an_hmm_learns_more_than_pairs(tmp_path: Path) -> None:
     """Below the entropy of a token after the one before it, which no table of pairs can be."""
     sizes = ["model.states=32", "model.context=64", "training.batch=2^10", "tokens.size=64"]
     steps = ["training.steps=100", "training.validation=2^15"]
-    config = changed(recipe("hmm-laptop"), [*sizes, *steps])
+    config = with_changes(recipe("hmm-laptop"), [*sizes, *steps])
     outcome = train(config, tmp_path / "run")
     batches = ProcessBatches(config, load(tmp_path / "run" / "tokenizer.json"), 0, 1).validation
     inputs = torch.cat([batch.inputs for batch in batches]).flatten()

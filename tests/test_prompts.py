@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from arithmetext.errors import InputError
-from arithmetext.evaluation.generation import MOST_TOKENS_PER_WORD, continued, next_words
+from arithmetext.evaluation.generation import MOST_TOKENS_PER_WORD, continue_prompts, next_words
 from arithmetext.evaluation.prompts import BATCH, TextPrompts, before, draw
 from arithmetext.evaluation.scoring import nats_and_words
 from arithmetext.evaluation.words import accuracies
@@ -101,14 +101,14 @@ def test_more_prompts_than_a_batch() -> None:
     prompts = drawn(tokenizer, number=BATCH + 3)
     torch.manual_seed(0)
     model = HMM(HMMConfig(states=8), vocabulary=64).double()
-    made = continued(model, prompts, 12, beta=1.0, seed=7)
+    made = continue_prompts(model, prompts, 12, beta=1.0, seed=7)
     few = replace(
         prompts,
         ids=prompts.ids[:5],
         following=prompts.following[:5],
         integers=prompts.integers[:5],
     )
-    assert torch.equal(made.tokens[:5], continued(model, few, 12, beta=1.0, seed=7).tokens)
+    assert torch.equal(made.tokens[:5], continue_prompts(model, few, 12, beta=1.0, seed=7).tokens)
     [(first, rest)] = list(prompts.batches())[1:]
     assert first == BATCH and torch.equal(with_following(rest), with_following(prompts)[BATCH:])
     nats, ended = nats_and_words(model, prompts)
@@ -122,13 +122,13 @@ def test_the_oracle_gets_the_integers() -> None:
     prompts = draw(tokenizer, (10**7, 10**7 + 5000), number=30, length=24, following=20)
     assert any(prompts.begun())
     oracle = Oracle.estimate(3191, 10**7, tokens=tokenizer, count=1 << 14)
-    made = continued(oracle, prompts, 20)
+    made = continue_prompts(oracle, prompts, 20)
     assert accuracies(made.predicted, made.true).mean() > 0.97
 
 
 def test_perfect_predictions_have_accuracy_1_and_no_loss(tokenizer: Tokenizer) -> None:
     prompts = drawn(tokenizer)
-    made = continued(Recited(prompts.following, tokenizer.size), prompts, 60)
+    made = continue_prompts(Recited(prompts.following, tokenizer.size), prompts, 60)
     assert torch.equal(made.tokens, prompts.following)
     assert (accuracies(made.predicted, made.true) == 1).all()
     nats, _ = nats_and_words(Recited(prompts.following, tokenizer.size), prompts)
@@ -138,7 +138,7 @@ def test_perfect_predictions_have_accuracy_1_and_no_loss(tokenizer: Tokenizer) -
 def test_shifted_predictions_score_like_noise(tokenizer: Tokenizer) -> None:
     prompts = drawn(tokenizer, number=40)
     shifted = torch.roll(prompts.following, 1, 1)
-    made = continued(Recited(shifted, tokenizer.size), prompts, 60)
+    made = continue_prompts(Recited(shifted, tokenizer.size), prompts, 60)
     assert accuracies(made.predicted, made.true).mean() < 0.35
 
 

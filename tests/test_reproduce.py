@@ -321,17 +321,17 @@ def test_a_record_outlives_the_weights(tmp_path, monkeypatch, capsys) -> None:
 def test_a_record_is_that_of_the_weights(tmp_path, monkeypatch) -> None:
     model = TrainedModel("ntp-laptop", (*_TINY_GPT, "seed=18"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    folder = run_cache.trained(model.config)
+    folder = run_cache.trained_run(model.config)
     known = json.loads((folder / "record.json").read_text())
     # One from elsewhere, and weights that are made here.
     shutil.rmtree(folder)
     folder.mkdir()
     (folder / "record.json").write_text(json.dumps(known | {"seconds": -1.0}))
     assert model.record().seconds == -1
-    run_cache.trained(model.config)
+    run_cache.trained_run(model.config)
     assert model.record().seconds > 0
     monkeypatch.setattr(run_cache, "train", None)  # they are there now
-    assert run_cache.trained(model.config) == folder
+    assert run_cache.trained_run(model.config) == folder
     (folder / "record.json").write_text("{")
     assert model.record().validation == known["validation"]
 
@@ -345,7 +345,7 @@ def test_changed_code_trains_again(tmp_path, monkeypatch) -> None:
         changed = known | {"models/gpt.py": digest}
         monkeypatch.setattr(run_cache, "_requested", set())  # as in another process
         monkeypatch.setattr(sources, "of_module", lambda module, changed=changed: changed)
-        folders.append(run_cache.trained(config))
+        folders.append(run_cache.trained_run(config))
         run_cache.save_records(tmp_path / "carried")
         [record] = (tmp_path / "carried").iterdir()  # of this configuration and by this code
         assert record.stem == folders[-1].name
@@ -355,7 +355,7 @@ def test_changed_code_trains_again(tmp_path, monkeypatch) -> None:
             (oldest / "model").mkdir(parents=True)
             os.utime(oldest, (0, 0))
     assert run_cache.why_trained_again() == ["trained again: models/gpt.py changed"]
-    assert run_cache.trained(config) == folders[-1]
+    assert run_cache.trained_run(config) == folders[-1]
     assert run_cache.why_trained_again() == []
     # Two are kept, since another checkout may use the older one.
     assert set((tmp_path / "arithmetext/runs").iterdir()) == set(folders)

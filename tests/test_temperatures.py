@@ -5,7 +5,7 @@ from math import inf
 
 from arithmetext.evaluation.estimates import UNKNOWN, Estimate
 from arithmetext.evaluation.evaluate import Quality, quality
-from arithmetext.evaluation.generation import continued
+from arithmetext.evaluation.generation import continue_prompts
 from arithmetext.evaluation.prompts import draw
 from arithmetext.evaluation.temperatures import BestBeta, BetaQuality, best_beta, quality_by_beta
 from arithmetext.models.ngram import NGram
@@ -41,6 +41,6 @@ def test_quality_is_that_of_the_continuations_at_each_beta() -> None:
     found = quality_by_beta(model, prompts, 16, (0.5, inf), seed=3, stride=1)
     assert [each.beta for each in found] == [0.5, inf]
     for each in found:
-        made = continued(model, prompts, 16, beta=each.beta, seed=3)
+        made = continue_prompts(model, prompts, 16, beta=each.beta, seed=3)
         assert each == BetaQuality(**vars(quality(made)), beta=each.beta)
     assert found[0] != found[1]

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from arithmetext.errors import InputError
 from arithmetext.models.hugging_face import load_pretrained
 from arithmetext.tokens import load
-from arithmetext.training.config import changed
+from arithmetext.training.config import with_changes
 from arithmetext.training.devices import World
 from arithmetext.training.loop import train
 from arithmetext.training.monitor import read
@@ -26,7 +26,7 @@ from tiny_runs import each_task, tiny, training_rows
 
 def test_loss_falls_below_the_entropy_of_the_tokens(tmp_path: Path) -> None:
     """Only a model that looks at what came before can get there."""
-    config = changed(
+    config = with_changes(
         recipe("ntp-laptop"),
         [
             "model.layers=2",

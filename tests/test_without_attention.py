@@ -15,7 +15,7 @@ from arithmetext.evaluation.without_attention import conditional_entropy, lowest
 from arithmetext.models.files import load
 from arithmetext.models.gpt import GPT
 from arithmetext.text.windows import VALIDATION
-from arithmetext.training.config import Config, changed
+from arithmetext.training.config import Config, with_changes
 from arithmetext.training.loop import train
 from arithmetext.training.recipes import recipe
 from arithmetext.training.stream import Batch, Stream
@@ -50,7 +50,7 @@ def test_conditional_entropy_is_joint_minus_row_entropy(rows: list[list[int]]) -
 @pytest.mark.parametrize("task", ["ntp", "mlm"])
 def test_least_loss_equals_that_of_batches(task: str, kind: str) -> None:
     changes = [f"tokens.kind={kind}", "tokens.size=12", "n=10^7"]
-    config = changed(recipe(f"{task}-laptop"), changes)
+    config = with_changes(recipe(f"{task}-laptop"), changes)
     batch = batch_of(config, 2000)
     shown = batch.inputs if batch.chosen is None else batch.inputs.gather(1, batch.chosen)
     joint = np.zeros((13, 12))
@@ -68,7 +68,7 @@ def test_miller_madow_corrects_finite_counts() -> None:
 
 
 def test_the_correction_makes_few_pairs_sufficient(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = changed(recipe("ntp-laptop"), ["tokens.kind=bpe", "tokens.size=64"])
+    config = with_changes(recipe("ntp-laptop"), ["tokens.kind=bpe", "tokens.size=64"])
     many = lowest_loss(config)
     monkeypatch.setattr(without_attention, "MIN_TOKENS", 2**14)
     monkeypatch.setattr(without_attention, "TOKENS_PER_PAIR", 4)
@@ -87,7 +87,7 @@ def test_on_its_plateau_a_model_hardly_uses_other_tokens(
 ) -> None:
     """On the plateau, other tokens may come from another window; after it, they may not."""
     small = ("tokens.kind=bpe", "tokens.size=64", "model.layers=1", "training.validation=2^12")
-    config = changed(recipe("mlm-laptop"), [*small, *learning])
+    config = with_changes(recipe("mlm-laptop"), [*small, *learning])
     train(config, tmp_path / "run")
     model, _ = load(tmp_path / "run" / "model")
     assert isinstance(model, GPT)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from arithmetext.training.config import Config, changed
+from arithmetext.training.config import Config, with_changes
 from arithmetext.training.loop import train
 from arithmetext.training.monitor import read
 from arithmetext.training.recipes import recipe
@@ -31,7 +31,7 @@ each_optimizer = pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 
 
 def tiny(task: str = "ntp", *settings: str) -> Config:
-    return changed(recipe(f"{task}-laptop"), [*TINY, *settings])
+    return with_changes(recipe(f"{task}-laptop"), [*TINY, *settings])
 
 
 def command(task: str, out: Path, *settings: str) -> list[str]:

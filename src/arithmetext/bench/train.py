@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ..training.config import changed
+from ..training.config import with_changes
 from ..training.devices import world
 from ..training.recipes import recipe
 from ..training.run import Run
@@ -37,13 +37,13 @@ def measure() -> dict[str, Any]:
         gpu = here.device.type == "cuda"
         steps = 4 if gpu else 8
         settings = ["model.positions=learned", "training.steps=1e6"]
-        config = changed(recipe("ntp-paper" if gpu else "ntp-laptop"), settings)
+        config = with_changes(recipe("ntp-paper" if gpu else "ntp-laptop"), settings)
         shape = config.model
         tokenizer = config.tokens.tokenizer(config.text, config.n)
         parts = ProcessBatches(config, tokenizer, here.rank, here.size).parts(0)
         timers: Timers = {"ours": {}}
         for optimizer, name in {"adamw": "AdamW", "muon": "Muon"}.items():
-            run = Run(changed(config, [f"training.optimizer={optimizer}"]), here)
+            run = Run(with_changes(config, [f"training.optimizer={optimizer}"]), here)
             ours(run, parts)  # compile
             timers["ours"][name] = partial(ours, run, parts)
         if find_spec("transformers"):

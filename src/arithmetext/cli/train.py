@@ -55,7 +55,7 @@ def train(
     rates = _rates(search_lr)
     wanted = None
     if recipe is not None:
-        wanted = config.changed(recipes.recipe(recipe), settings or [])
+        wanted = config.with_changes(recipes.recipe(recipe), settings or [])
         folder = out or Path("runs") / recipe
     else:
         if not resume or out is None:

@@ -14,7 +14,7 @@ from .alignment import align_prompts
 from .codec import to_json
 from .context import WORD_TOKENS, by_context
 from .estimates import Estimate, ratio, share
-from .generation import Continuations, continued
+from .generation import Continuations, continue_prompts
 from .likelihood import compare_with_controls
 from .masking import masked_accuracy
 from .prompts import TextPrompts, draw
@@ -80,14 +80,14 @@ def doubling(first: int, last: int) -> list[int]:
 def generation_metrics(model: LanguageModel, prompts: TextPrompts, seed: int) -> dict[str, Any]:
     """Metrics of prompts that are continued by as many tokens as they have."""
     count = prompts.length
-    exact = continued(model, prompts, count)
+    exact = continue_prompts(model, prompts, count)
     strides = {"exact": exact}
     block = max(1, count // 4) if model.windowed else 1
     if block > 1:
-        strides["block"] = continued(model, prompts, count, stride=block)
+        strides["block"] = continue_prompts(model, prompts, count, stride=block)
     finite = () if model.deterministic else BETAS
     betas = {
-        beta: continued(model, prompts, count, beta=beta, seed=seed, stride=block)
+        beta: continue_prompts(model, prompts, count, beta=beta, seed=seed, stride=block)
         for beta in finite
     }
     betas[math.inf] = strides.get("block", exact)

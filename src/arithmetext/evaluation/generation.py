@@ -28,7 +28,7 @@ class Continuations:
     true: list[Words]  # as many as were predicted
 
 
-def continued(
+def continue_prompts(
     model: LanguageModel,
     prompts: TextPrompts,
     count: int,

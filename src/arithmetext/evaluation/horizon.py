@@ -12,7 +12,7 @@ import numpy as np
 from ..models.language import LanguageModel
 from ..search.residues import OracleScore
 from .estimates import mean_and_error
-from .generation import continued
+from .generation import continue_prompts
 from .prompts import TextPrompts
 from .scoring import nats_and_words
 from .words import accuracies
@@ -39,7 +39,7 @@ def measure(
 
     `oracle` has the scores of oracles of increasing bounds at the same scale.
     """
-    continuations = continued(model, prompts, prompts.following.shape[1])
+    continuations = continue_prompts(model, prompts, prompts.following.shape[1])
     words_right = accuracies(continuations.predicted, continuations.true)
     accuracy, accuracy_error = mean_and_error(words_right)
     cost, words = nats_and_words(model, prompts)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ..models.language import LanguageModel
 from .estimates import Estimate, intervals_overlap
 from .evaluate import Quality, quality
-from .generation import continued
+from .generation import continue_prompts
 from .prompts import TextPrompts
 
 
@@ -39,7 +39,7 @@ def quality_by_beta(
     """Continue the prompts by `count` tokens at each β."""
     rows = []
     for beta in betas:
-        continuations = continued(model, prompts, count, beta=beta, seed=seed, stride=stride)
+        continuations = continue_prompts(model, prompts, count, beta=beta, seed=seed, stride=stride)
         rows.append(BetaQuality(**vars(quality(continuations)), beta=beta))
     return rows
 

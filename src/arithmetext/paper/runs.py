@@ -10,12 +10,12 @@ from typing import Any
 import torch
 
 from ..evaluation.codec import from_json
-from ..evaluation.generation import Continuations, continued
+from ..evaluation.generation import Continuations, continue_prompts
 from ..evaluation.prompts import TextPrompts, draw
 from ..evaluation.subjects import EvaluatedModel, subject
 from ..text.splits import unseen
 from ..training import run_cache
-from ..training.config import Config, changed
+from ..training.config import Config, with_changes
 from ..training.recipes import recipe
 from ..training.run import make_model
 
@@ -47,7 +47,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingFacts:
     """How long a model was trained, where, and on what."""
 
     tokens: int
@@ -65,16 +65,16 @@ class TrainedModel:
 
     @property
     def config(self) -> Config:
-        return changed(recipe(self.recipe), self.changes)
+        return with_changes(recipe(self.recipe), self.changes)
 
     def record(self) -> Record:
         restored: Record = from_json(Record, run_cache.record(self.config))
         return restored
 
-    def training(self) -> Training:
+    def training(self) -> TrainingFacts:
         record = self.record()
         token = {"bpe": "a piece of text", "words": "a word"}[self.config.tokens.kind]
-        return Training(record.tokens, record.seconds, record.environment["device"], token)
+        return TrainingFacts(record.tokens, record.seconds, record.environment["device"], token)
 
     def load(self) -> EvaluatedModel:
         """The model, ready to be measured."""
@@ -105,7 +105,7 @@ class TrainedModel:
 # The next study often asks for the same model, and for the same continuations.
 @lru_cache(2)
 def _load(model: TrainedModel) -> EvaluatedModel:
-    return subject(str(run_cache.trained(model.config)), TESTS_FAR[0])
+    return subject(str(run_cache.trained_run(model.config)), TESTS_FAR[0])
 
 
 @lru_cache(None)
@@ -113,7 +113,7 @@ def _continuations(
     model: TrainedModel, at: int, how: PromptSettings
 ) -> tuple[TextPrompts, Continuations]:
     prompts = model.prompts(at, how)
-    return prompts, continued(model.load().model, prompts, how.tokens, stride=how.stride)
+    return prompts, continue_prompts(model.load().model, prompts, how.tokens, stride=how.stride)
 
 
 def ntp(scale: str) -> TrainedModel:

@@ -1,6 +1,7 @@
 """The configuration of a run: everything that decides its final weights.
 
-A recipe makes a configuration, `changed` changes its fields, and the run saves it as `config.json`.
+A recipe makes a configuration, `with_changes` changes its fields, and the run saves it as
+`config.json`.
 A field that does not exist is an error, never ignored.
 """
 
@@ -141,7 +142,7 @@ class Config:
             raise InputError(f"{path} is not the configuration of a run: {error}") from None
 
 
-def changed(config: Config, settings: Sequence[str]) -> Config:
+def with_changes(config: Config, settings: Sequence[str]) -> Config:
     """A copy with some fields changed, each given as `training.lr=1e-3`."""
     for setting in settings:
         name, sign, value = setting.partition("=")

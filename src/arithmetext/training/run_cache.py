@@ -32,7 +32,7 @@ _requested: set[str] = set()  # the keys of the runs that were requested
 _reasons: list[str] = []  # why runs were trained again
 
 
-def trained(config: Config) -> Path:
+def trained_run(config: Config) -> Path:
     """The folder of a finished run with this configuration; trains or resumes it if necessary."""
     folder = _folder(config)
     # A run writes this file at its end; only the last checkpoint follows.
@@ -68,7 +68,7 @@ def record(config: Config) -> dict[str, Any]:
     path = _folder(config) / _RECORD
     content = _read(path)
     if content is None:
-        trained(config)
+        trained_run(config)
         content = _read(path)
     assert content is not None
     return {part: content[part] for part in content if part != "sources"}

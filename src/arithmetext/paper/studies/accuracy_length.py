@@ -19,7 +19,7 @@ from ..runs import (
     TESTS_FAR,
     PromptSettings,
     TrainedModel,
-    Training,
+    TrainingFacts,
     ntp,
     prompt_settings,
 )
@@ -72,7 +72,7 @@ class Result:
     far: Trends  # over the places beyond the training text
     far_counts: AccuracyCounts
     far_chance: float  # mean chance level
-    training: Training
+    training: TrainingFacts
     generation: PromptSettings
 
 
@@ -93,7 +93,7 @@ def run(settings: Settings) -> Result:
     return summarise(places, settings.model.training(), settings.generation)
 
 
-def summarise(places: list[Place], training: Training, generation: PromptSettings) -> Result:
+def summarise(places: list[Place], training: TrainingFacts, generation: PromptSettings) -> Result:
     far = far_places(places)
     aligned, far_aligned = ([place.alignment for place in each] for each in (places, far))
     return Result(
@@ -205,7 +205,7 @@ def verdicts(result: Result) -> list[Verdict]:
     chance = [f"{format_estimate(place.alignment.chance)} near {place.name}" for place in far]
     oracle = [f"{place.oracles[result.oracle_bound]:.3f}" for place in far]
     return [
-        *(_settles(place, result.training) for place in far),
+        *(_settling_verdict(place, result.training) for place in far),
         Verdict(
             key="same-at-all-scales",
             claim=f"Accuracy does not depend on the scale, from {far[0].name} to {far[-1].name}.",
@@ -286,7 +286,7 @@ def verdicts(result: Result) -> list[Verdict]:
     ]
 
 
-def _settles(place: Place, training: Training) -> Verdict:
+def _settling_verdict(place: Place, training: TrainingFacts) -> Verdict:
     return Verdict(
         key=f"settles-{place.name}",
         claim=f"Word accuracy settles near 0.4 (integers near {place.name}).",

@@ -20,7 +20,7 @@ from ...evaluation.masking import (
     masked_accuracy,
 )
 from ...training.config import PREDICTED_SHARE
-from ..runs import TEST_NEAR, TESTS_FAR, TrainedModel, Training, mlm
+from ..runs import TEST_NEAR, TESTS_FAR, TrainedModel, TrainingFacts, mlm
 from ..study import Table, Verdict
 from ..wording import format_beta, format_estimate, format_integer, join
 
@@ -57,7 +57,7 @@ class Region:
 class Result:
     windows: int
     tokens: int
-    training: Training
+    training: TrainingFacts
     tables: dict[int, list[MaskedAccuracy]]  # near each integer, for every p_m and β
     best_region: Region
     good_region: Region
@@ -90,7 +90,7 @@ def run(settings: Settings) -> Result:
 
 
 def summarise(
-    windows: int, tokens: int, training: Training, tables: dict[int, list[MaskedAccuracy]]
+    windows: int, tokens: int, training: TrainingFacts, tables: dict[int, list[MaskedAccuracy]]
 ) -> Result:
     def best(cell: MaskedAccuracy) -> bool:
         return cell.masked == PREDICTED_SHARE and BEST_BETAS[0] <= cell.beta <= BEST_BETAS[1]

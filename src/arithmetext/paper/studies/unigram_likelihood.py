@@ -17,7 +17,7 @@ from ...evaluation.likelihood import (
 )
 from ...text.splits import unseen
 from ..figures import legend_above, plot_estimates, ridges, styles, token_axis
-from ..runs import TEST_NEAR, TrainedModel, Training, ntp
+from ..runs import TEST_NEAR, TrainedModel, TrainingFacts, ntp
 from ..study import Table, Verdict
 from ..wording import format_estimate, format_integer
 
@@ -42,7 +42,7 @@ class Result:
     at: int
     sequences: int
     seed: int
-    training: Training
+    training: TrainingFacts
     separations: list[ControlSummary]  # for every length, one for each control
     values: list[Distributions]  # with random tokens, by length
 
