@@ -101,3 +101,10 @@ def test_ranges() -> None:
     assert not within(known, 0.21, 0.4) and not within(known, 0.2, 0.39)
     assert format_estimate(known) == "0.300 [0.200, 0.400]"
     assert format_estimate(known, 1) == "0.3 [0.2, 0.4]"
+
+
+def test_a_share_lies_within_its_interval() -> None:
+    for n in range(1, 200):
+        for hits in range(n + 1):
+            value, low, high = wilson(hits, n)
+            assert 0 <= low <= value <= high <= 1

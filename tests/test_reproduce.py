@@ -61,7 +61,7 @@ SMALL: dict[str, dict[str, Any]] = {
             "GPT-2": _NTP,
         },
     },
-    "locator": {"lengths": [32, 64], "windows": 2},
+    "locator": {"lengths": [32, 64], "windows": 5},
     "tokenization": {"model": _NTP, "windows": 4, "farthest": 24},
     "ntp_losses": {"trained": {size: _with_vocabulary("ntp", size) for size in (64, 256, 1024)}},
     "mlm_losses": {

@@ -8,7 +8,8 @@ verdicts whose outcome this changes; all other verdicts must stay as they were.
     ]
 
 The path of a number is that in the result's JSON: fields and positions joined by dots, where
-negative positions count from the end.
+negative positions count from the end. A new result in results/h200 may turn verdicts, and then some
+cases must be adapted.
 """
 
 from functools import cache

@@ -2,7 +2,7 @@ import pytest
 
 from arithmetext.evaluation.learning import NO_PLATEAU, plateau_length
 from arithmetext.paper.runs import Record
-from arithmetext.paper.studies._losses import TrainingRun, summarise
+from arithmetext.paper.studies._training_runs import TrainingRun, summarise
 from arithmetext.paper.studies.mlm_losses import compare
 from test_learning import curve
 

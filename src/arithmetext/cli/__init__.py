@@ -84,7 +84,7 @@ def main() -> NoReturn:
     except Exception as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # `nt` or `nt stats`, and nothing more
             print(error.format_message())  # type: ignore[attr-defined]
-            sys.exit(0)
+            sys.exit(2)
         if hasattr(error, "format_message"):  # a missing or unknown option or command
             _refuse(_usage_error(error))
         if hasattr(error, "exit_code"):  # typer.Exit, also after --help

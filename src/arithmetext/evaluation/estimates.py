@@ -73,7 +73,9 @@ def wilson(hits: float, n: int) -> Estimate:
     p = hits / n
     centre, width = p + Z**2 / (2 * n), Z * sqrt(p * (1 - p) / n + Z**2 / (4 * n**2))
     scale = 1 + Z**2 / n
-    return Estimate(p, max(0.0, (centre - width) / scale), min(1.0, (centre + width) / scale))
+    # Rounding must not push a bound past the share itself, or beyond 0 and 1.
+    low, high = max(0.0, (centre - width) / scale), min(1.0, (centre + width) / scale)
+    return Estimate(p, min(p, low), max(p, high))
 
 
 def difference(first: Estimate, second: Estimate) -> Estimate:

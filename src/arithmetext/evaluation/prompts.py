@@ -19,9 +19,8 @@ from ..text.splits import Range
 from ..text.windows import TEST, generator
 from ..tokens import Tokenizer
 from ..tokens.spelling import read, spell
-from ..tokens.windows import ENCODER_WARMUP, TokenWindows, integers_for
+from ..tokens.windows import ENCODER_MARGIN, ENCODER_WARMUP, TokenWindows, integers_for
 
-ENCODER_MARGIN = 32  # words after a place that can change its tokens
 BATCH = 128  # prompts read together
 
 

@@ -15,12 +15,11 @@ from ..search.locate import locate
 from ..text.sieve import words
 from ..tokens import Tokenizer
 from ..tokens.spelling import Ids, spell
+from ..tokens.windows import ENCODER_MARGIN
 from .language import LanguageModel, Prompts
 
 FARTHEST = 10**16  # the search ends below this; the paper's last block begins at 10^15
 SIEVED_AHEAD = 1 << 10  # words after a prompt that are sieved at once
-# Two encodings of overlapping texts agree except in the first and the last ENCODER_MARGIN words.
-ENCODER_MARGIN = 32
 
 
 class Locator(LanguageModel):

@@ -34,9 +34,9 @@ def plot_estimates(axes: Axes, x: ArrayLike, estimates: Sequence[Estimate], **st
     """Values with error bars for their intervals; unknown values are left out."""
     points = [(a, e) for a, e in zip(np.asarray(x), estimates, strict=True) if e.value is not None]
     values, low, high = np.array([e for _, e in points], np.float64).reshape(-1, 3).T
-    axes.errorbar(
-        [a for a, _ in points], values, yerr=[values - low, high - values], capsize=2, **style
-    )
+    # Rounding may leave a bound on the wrong side of its value.
+    lengths = np.maximum(0, [values - low, high - values])
+    axes.errorbar([a for a, _ in points], values, yerr=lengths, capsize=2, **style)
 
 
 def ridges(

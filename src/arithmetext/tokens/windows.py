@@ -19,6 +19,10 @@ from .tokenizer import Tokenizer
 # words agree (D ≤ 1024).
 ENCODER_WARMUP = 80
 
+# Words after a place that can change its tokens: two encodings of overlapping texts agree except in
+# the first and the last words.
+ENCODER_MARGIN = 32
+
 LongIds = NDArray[np.int64]  # token ids as torch takes them
 
 

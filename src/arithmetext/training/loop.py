@@ -24,6 +24,7 @@ import torch
 from ..errors import InputError
 from ..files import write_whole
 from ..models import files
+from ..models.language import TrainableModel
 from ..tokens import Tokenizer, load
 from . import checkpoints, devices
 from .checkpoints import State
@@ -272,20 +273,26 @@ def _update(state: State, validation: dict[str, Any], training: TrainingConfig) 
 
 def _export(run: Run, tokenizer: Tokenizer, state: State, folder: Path) -> None:
     """Write the model with the lowest validation loss; the last model if its checkpoint is lost."""
-    model = run.model
-    if state.best_step != state.step:
-        best = make_model(run.config)
-        try:
-            checkpoints.load_weights(folder / "checkpoints", state.best_step, best)
-            model = best
-        except InputError as error:
-            print(f"nt: {error}; model/ gets the last weights instead", file=sys.stderr)
+    try:
+        model = _best_model(run, state, folder)
+    except InputError as error:
+        print(f"nt: {error}; model/ gets the last weights instead", file=sys.stderr)
+        model = run.model
     files.save(model, tokenizer, folder / "model")
 
 
+def _best_model(run: Run, state: State, folder: Path) -> TrainableModel:
+    """The model with the lowest validation loss, from its checkpoint if it is not the last."""
+    if state.best_step == state.step:
+        return run.model
+    model = make_model(run.config)
+    checkpoints.load_weights(folder / "checkpoints", state.best_step, model)
+    return model
+
+
 def _restore_model(run: Run, tokenizer: Tokenizer, state: State, folder: Path) -> None:
-    """Write the model of a finished run again, unless it can be read."""
+    """Write the best model of a finished run again, unless it can be read."""
     try:
         files.load(folder / "model")
     except InputError:
-        _export(run, tokenizer, state, folder)
+        files.save(_best_model(run, state, folder), tokenizer, folder / "model")

@@ -4,7 +4,6 @@ Runs are kept in a dict by the size D of their vocabulary (`RunsBySize`).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import log
 from typing import Any
@@ -13,50 +12,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from ...evaluation.learning import BAND, FALL, SLOW, WIDTH, LossCurve, Plateau, loss_curve
+from ...evaluation.learning import BAND, FALL, SLOW, WIDTH, Plateau
 from ..figures import styles
-from ..runs import Record
 from ..study import Table, Verdict
 from ..wording import format_percent, join
+from ._training_runs import RunsBySize, TrainingRun
 
 SHOWN = 20  # validations in figure and table, at most
 MIN_END_RATIO = 1.1  # a plateau ends later if it ends after more than this many times the steps
-
-
-@dataclass(frozen=True)
-class TrainingRun:
-    """The record of a run, and what is computed from its losses."""
-
-    record: Record
-    curve: LossCurve
-    tokens_per_word: float | None  # in the validation text, where it is known
-
-    @property
-    def batch(self) -> int:
-        """Tokens per step."""
-        return int(self.record.config["training"]["batch"])
-
-    @property
-    def warmup(self) -> int:
-        return int(self.record.config["training"]["warmup"])
-
-    @property
-    def positions(self) -> str:
-        return str(self.record.config["model"]["positions"])
-
-    @property
-    def last_step(self) -> int:
-        return self.record.tokens // self.batch
-
-
-RunsBySize = Mapping[int, TrainingRun]
-
-
-def summarise(record: Record) -> TrainingRun:
-    last = record.validation[-1] if record.validation else {}
-    nats = last.get("validation_nats_per_word")
-    tokens_per_word = None if nats is None else float(nats / last["validation_loss"])
-    return TrainingRun(record, loss_curve(record.training), tokens_per_word)
 
 
 def draw_losses_by_step(

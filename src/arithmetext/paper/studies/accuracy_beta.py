@@ -27,7 +27,7 @@ ORDER = 120
 COST = {"laptop": 25, "gpu": 120}
 
 PAPER_BEST = {"accuracy": (3.3, 10.0), "kl_paper": (1.4, 3.3)}  # the paper's best β
-MALFORMED = 0.0025  # the paper's upper bound for the share of malformed words
+MOST_MALFORMED = 0.0025  # the paper's upper bound for the share of malformed words
 LABELLED = (0.1, 0.2, 0.5, 1.0, 2.0, 3.3, 5.0, 10.0)  # β with a label at the axis
 
 
@@ -204,7 +204,7 @@ def _worse_below_1(result: Result, measure: str, name: str, key: str) -> Verdict
 
 
 def _malformed(result: Result) -> list[Verdict]:
-    rows, bound = result.curves["GPT-2"], format_percent(MALFORMED, 2)
+    rows, bound = result.curves["GPT-2"], format_percent(MOST_MALFORMED, 2)
     most, hmm = (result.row(name, result.most_malformed) for name in ("GPT-2", "HMM"))
     other = result.row("GPT-2", result.most_malformed_elsewhere)
     lowest, elsewhere = rows[0].malformed.value or 0, other.malformed.value or 0
@@ -216,7 +216,7 @@ def _malformed(result: Result) -> list[Verdict]:
             paper=f"below {bound}",
             ours=f"at most {format_percents(most.malformed, 2)}, at β = {format_beta(most.beta)}",
             criterion="the whole interval is above the paper's bound at no β",
-            agrees=all((row.malformed.low or 0) <= MALFORMED for row in rows),
+            agrees=all((row.malformed.low or 0) <= MOST_MALFORMED for row in rows),
             why=f"The HMM has {format_percent(hmm.malformed.value or 0, 2)} at the same β.",
         ),
         Verdict(

@@ -11,6 +11,7 @@ from ...evaluation import lengths
 from ...evaluation.estimates import above, overlaps, within
 from ...evaluation.evaluate import AlignmentSummary, by_tokens, summarise_alignments
 from ...evaluation.lengths import AccuracyCounts, LengthSpread, Trends
+from ...integers import format_integer
 from ...search.residues import closest_bound, curve
 from ...text.splits import TRAINED_TO
 from ..figures import plot_estimates, styles, swarm, token_axis
@@ -24,7 +25,7 @@ from ..runs import (
     prompt_settings,
 )
 from ..study import Table, Verdict
-from ..wording import cell, format_estimate, format_integer, format_number, join, plural
+from ..wording import cell, format_estimate, format_number, join, plural
 
 TITLE = "Accuracy against the length generated"
 ORDER = 110

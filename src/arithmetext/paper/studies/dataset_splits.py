@@ -15,6 +15,8 @@ TITLE = "Training, validation and test"
 ORDER = 50
 COST = {"laptop": 1, "gpu": 1}
 
+USES = ("training", "validation", "test")
+
 # Colour and hatching of each use. Training, the largest, has the lightest colour.
 _STYLES = {
     "training": ("#dfe3f4", ""),
@@ -84,7 +86,7 @@ def summarise(n: int, ranges: list[SplitRange]) -> Result:
         chunks=chunks,
         covered=sum(chunks),
         training_shares=(min(shares), max(shares)),
-        totals={use: sum(each.words for each in ranges if each.use == use) for use in _STYLES},
+        totals={use: sum(each.words for each in ranges if each.use == use) for use in USES},
     )
 
 

@@ -17,7 +17,7 @@ TITLE = "How many words determine their place"
 ORDER = 210
 COST = {"laptop": 25, "gpu": 500}
 
-COLOURS = ("#1b9e77", "#d95f02", "#4a46a8", "#444444")
+_COLOURS = ("#1b9e77", "#d95f02", "#4a46a8", "#444444")
 SEVERAL = 0.001  # places by chance; below this, a prompt has practically one continuation
 
 
@@ -104,7 +104,7 @@ def plot(result: Result) -> Figure:
     figure = Figure(figsize=(9.6, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     scales = sorted({row.scale for row in result.rows})
-    for scale, marker, line, colour in zip(scales, "osD^", LINES, COLOURS, strict=False):
+    for scale, marker, line, colour in zip(scales, "osD^", LINES, _COLOURS, strict=False):
         rows = [row for row in result.rows if row.scale == scale]
         lengths = [row.length for row in rows]
         style = {"marker": marker, "linestyle": line, "color": colour, "ms": 5}

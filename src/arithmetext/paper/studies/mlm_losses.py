@@ -14,7 +14,6 @@ from ..figures import styles
 from ..runs import TrainedModel, mlm_with_learned_positions, with_vocabulary
 from ..study import Table, Verdict
 from ._losses import (
-    TrainingRun,
     define_plateau,
     describe_lowest_losses,
     describe_training,
@@ -22,8 +21,8 @@ from ._losses import (
     loss_table,
     plateau_end_verdict,
     plateau_verdict,
-    summarise,
 )
+from ._training_runs import TrainingRun, summarise
 
 TITLE = "Learning to fill gaps"
 ORDER = 170

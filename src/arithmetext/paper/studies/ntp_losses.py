@@ -12,7 +12,6 @@ from ..runs import TrainedModel, with_vocabulary
 from ..study import Table, Verdict
 from ..wording import format_integer
 from ._losses import (
-    TrainingRun,
     define_plateau,
     describe_lowest_losses,
     describe_training,
@@ -21,8 +20,8 @@ from ._losses import (
     loss_table,
     plateau_end_verdict,
     plateau_verdict,
-    summarise,
 )
+from ._training_runs import TrainingRun, summarise
 
 TITLE = "Learning to predict the next token"
 ORDER = 100
