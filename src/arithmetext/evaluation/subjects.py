@@ -42,7 +42,7 @@ class EvaluatedModel:
 def subject(name: str, at: int) -> EvaluatedModel:
     """The model with this name: a run's folder, locator, ngram-K or oracle-B.
 
-    An oracle answers only for the integers from `at` on.
+    An oracle answers only for the 2^20 integers from `at` on.
     """
     folder = Path(name)
     if folder.is_dir():

@@ -21,7 +21,7 @@ class GroupCells(NamedTuple):
     cell: float  # mean cell in the group's rows and columns, as a share of its row
     cell_elsewhere: float  # mean cell in the group's columns and the rows of other words
     generated: Estimate  # how often a word of the group is generated where the true word is in it
-    generated_elsewhere: float  # how often where the true word is another
+    generated_elsewhere: float  # how often where the true word is not in it
 
 
 def group_cells(counts: Integers, group: list[int]) -> GroupCells:

@@ -34,7 +34,7 @@ from .language import Prompts, TrainableModel
 if TYPE_CHECKING:
     from .kv_cache import KVCache, LayerCache, SlidingContext
 
-# RoPE rotates the pairs of a head by 1 radian per position down to nearly 1/10,000.
+# RoPE rotates the first pair of a head by 1 radian per position, the last by about 1/10,000.
 ROPE_BASE = 10_000.0
 
 

@@ -51,7 +51,7 @@ class LanguageModel(ABC):
     windowed = False  # sees only the last tokens of what it reads, so that `stride` matters
     deterministic = False  # is certain of the next token, so that a temperature changes nothing
     can_score = True  # gives likelihoods of any sequence, whether or not it is in the text
-    at: int | None = None  # the model is valid from this integer on; None: for all integers
+    at: int | None = None  # the model is valid just after this integer; None: everywhere
 
     @property
     @abstractmethod

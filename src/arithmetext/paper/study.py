@@ -24,8 +24,8 @@ lists, tuples or dicts of these. Where a study measures models, `run` measures a
 To add a study, add
 
     paper/studies/NAME.py          `nt reproduce --only NAME` finds and runs it
-    results/h200/data/NAME.json    its result, copied from reports/gpu/data; the tests need it, and
-                                   without models `nt reproduce --scale gpu` runs on a CPU too
+    results/h200/data/NAME.json    its result, copied from reports/gpu/data (the tests need it); a
+                                   study that uses no model can make it on a CPU
     tests/studies/test_NAME.py     cases that change the outcome of each verdict
                                    (tests/studies/cases.py)
 

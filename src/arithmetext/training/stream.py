@@ -24,7 +24,7 @@ from .config import MASK_SHARE, PREDICTED_SHARE, REPLACED_SHARE, Config
 
 T = TypeVar("T")
 
-THREADS = 2  # one makes two million tokens a second; more would slow down the training
+THREADS = 2  # each makes two million tokens a second; a third would slow down the training
 
 
 class Batch(NamedTuple):

@@ -89,10 +89,11 @@ def caption(result: Result) -> str:
     return (
         "Jensen–Shannon divergence between the pairs of consecutive words and the same pairs"
         " reversed. The noise floor is the divergence after reversing each occurrence of a pair"
-        " with probability 1/2 (mean of 20 draws; error bars are three standard deviations). Above"
-        " the dashed line the text is oriented. Below it nothing follows: frequent pairs are spread"
-        " more evenly than random reversal would make them, so the floor is somewhat too high. The"
-        " larger the integers, the more integers are needed to rise above the floor."
+        " with probability 1/2 (mean of 20 draws; error bars are three standard deviations). A"
+        " text whose bar is above the dashed line is oriented. Below it nothing follows: frequent"
+        " pairs are spread more evenly than random reversal would make them, so the floor is"
+        " somewhat too high. The larger the integers, the more integers are needed to rise above"
+        " the floor."
     )
 
 
