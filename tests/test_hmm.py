@@ -29,18 +29,9 @@ from arithmetext.training.run import Run
 from arithmetext.training.stream import ProcessBatches
 from conftest import Run as Command
 from conftest import tolerance
+from tiny_runs import SHORT_RUN
 
-TINY = (
-    "model.states=8",
-    "model.context=32",
-    "tokens.size=32",
-    "training.batch=256",
-    "training.device_batch=128",
-    "training.steps=40",
-    "training.interval=5",
-    "training.warmup=4",
-    "training.validation=512",
-)
+TINY = ("model.states=8", *SHORT_RUN)
 each_condition = pytest.mark.parametrize("conditioned", ["token", "sequence"])
 
 

@@ -13,9 +13,7 @@ from arithmetext.training.monitor import read
 from arithmetext.training.recipes import recipe
 from arithmetext.training.stream import Batch, ProcessBatches
 
-TINY = (
-    "model.layers=1",
-    "model.heads=1",
+SHORT_RUN = (
     "model.context=32",
     "tokens.size=32",
     "training.batch=256",
@@ -25,6 +23,7 @@ TINY = (
     "training.warmup=4",
     "training.validation=512",
 )
+TINY = ("model.layers=1", "model.heads=1", *SHORT_RUN)
 
 each_task = pytest.mark.parametrize("task", ["ntp", "mlm"])
 each_optimizer = pytest.mark.parametrize("optimizer", ["adamw", "muon"])

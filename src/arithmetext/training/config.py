@@ -1,8 +1,7 @@
 """The configuration of a run: everything that decides its final weights.
 
 A recipe makes a configuration, `with_changes` changes its fields, and the run saves it as
-`config.json`.
-A field that does not exist is an error, never ignored.
+`config.json`. A field that does not exist is an error, never ignored.
 """
 
 import json
