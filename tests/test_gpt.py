@@ -55,6 +55,23 @@ def assert_close(one: Tensor, other: Tensor, tolerance: float = 1e-9) -> None:
     torch.testing.assert_close(one, other, atol=tolerance, rtol=tolerance)
 
 
+@each_task
+def test_without_attention_a_position_sees_only_itself(causal: bool) -> None:
+    config = GPTConfig(layers=2, heads=2, context=CONTEXT, attention="off")
+    model = GPT(config, vocabulary=VOCABULARY, causal=causal)
+    ids = some()
+    others = ids.flip(0)
+    others[:, 7] = ids[:, 7]
+    assert_close(model(ids)[:, 7], model(others)[:, 7], 1e-6)
+    assert not torch.equal(model(ids)[:, 6], model(others)[:, 6])
+    model.loss(ids, ids).backward()  # type: ignore[no-untyped-call]
+    frozen = [name for name, p in model.named_parameters() if not p.requires_grad]
+    assert frozen == [
+        f"blocks.{k}.attention.out.{part}" for k in (0, 1) for part in ("weight", "bias")
+    ]
+    assert all(p.grad is not None for p in model.parameters() if p.requires_grad)
+
+
 # What a position sees
 
 

@@ -265,8 +265,8 @@ def test_settings_that_an_hmm_has_not(setting: str, message: str) -> None:
 
 
 def test_settings_of_an_hmm() -> None:
-    config = tiny("model.states=2^4", "model.conditioned=token")
-    assert config.model == HMMConfig(states=16, context=32, conditioned="token")
+    config = tiny("model.states=2^4", "model.conditioned=token", "model.spread=2")
+    assert config.model == HMMConfig(states=16, context=32, conditioned="token", spread=2)
     assert "model.states" in settings(HMMConfig)
     assert "model.layers" not in settings(HMMConfig)
     with pytest.raises(InputError, match=r"no setting 'model\.states'"):

@@ -18,10 +18,19 @@ from scipy.stats import chisquare
 
 from arithmetext.errors import InputError
 from arithmetext.models.gpt import GPTConfig
+from arithmetext.text.sieve import words
 from arithmetext.text.splits import Range, splits
 from arithmetext.text.windows import TRAIN, VALIDATION
+from arithmetext.tokens.windows import cut
 from arithmetext.training.config import Config, TrainingConfig
-from arithmetext.training.stream import Batch, ProcessBatches, Stream, mask, prefetch
+from arithmetext.training.stream import (
+    Batch,
+    ProcessBatches,
+    Stream,
+    mask,
+    predicted_count,
+    prefetch,
+)
 from test_windows import recorded, tokenizer
 
 CONTEXT = 32
@@ -40,6 +49,7 @@ def make(
     seed: int = 0,
     purpose: int = TRAIN,
     ranges: Sequence[Range] | None = None,
+    backward: bool = False,
 ) -> Stream:
     return Stream(
         tokenizer(kind),
@@ -48,6 +58,7 @@ def make(
         context=context,
         seed=seed,
         purpose=purpose,
+        backward=backward,
     )
 
 
@@ -56,6 +67,19 @@ def rows(batch: Batch) -> list[tuple[bytes, ...]]:
     tensors = [tensor for tensor in batch[:3] if tensor is not None]
     assert all(tensor.dtype == torch.int64 and tensor.is_contiguous() for tensor in tensors)
     return [tuple(row.numpy().tobytes() for row in window) for window in zip(*tensors, strict=True)]
+
+
+@each_kind
+def test_backward_windows_have_the_words_in_reverse_order(kind: str) -> None:
+    """Both read the same integers, from one end or from the other."""
+    forward, backward = make(kind), make(kind, backward=True)
+    for k in range(5):
+        start = forward.windows.random_start(forward.random(0, k))
+        text = words(start, start + forward.windows.length)[::-1]
+        ids = cut(tokenizer(kind), text, CONTEXT + 1)
+        [inputs], [targets], _, _ = backward.batch(0, range(k, k + 1))
+        assert inputs.tolist() == ids[:-1].tolist()
+        assert targets.tolist() == ids[1:].tolist()
 
 
 # Window k of batch i
@@ -260,13 +284,16 @@ def test_both_tasks_read_the_same_windows(kind: str, context: int) -> None:
     st.integers(1, 400).flatmap(
         lambda size: st.tuples(st.just(size + 1), st.lists(st.integers(0, size), min_size=1))
     ),
+    st.floats(0.001, 1),
     st.integers(0, 2**32),
 )
-def test_masking(text: tuple[int, list[int]], seed: int) -> None:
+def test_masking(text: tuple[int, list[int]], share: float, seed: int) -> None:
     size, written = text
     ids = np.array(written)
-    altered, originals, chosen = mask(ids.copy(), size, np.random.default_rng(seed))
-    assert len(originals) == len(chosen) == max(1, round(0.15 * len(ids)))
+    count = predicted_count(share, len(ids))
+    assert count == max(1, round(share * len(ids)))
+    altered, originals, chosen = mask(ids.copy(), size, count, np.random.default_rng(seed))
+    assert len(originals) == len(chosen) == count
     assert sorted(set(chosen.tolist())) == chosen.tolist()
     assert set(chosen.tolist()) <= set(range(len(ids)))
     assert originals.tolist() == ids[chosen].tolist()
@@ -278,7 +305,7 @@ def test_masking(text: tuple[int, list[int]], seed: int) -> None:
 
 def test_masking_does_not_change_its_input() -> None:
     ids = np.arange(100)
-    mask(ids, 100, np.random.default_rng(0))
+    mask(ids, 100, 15, np.random.default_rng(0))
     assert ids.tolist() == list(range(100))
 
 
@@ -290,7 +317,7 @@ def test_shares_of_masks_and_other_tokens() -> None:
     moves: Counter[tuple[int, int]] = Counter()
     for _ in range(2000):
         ids = rng.integers(size, size=200)
-        altered, originals, chosen = mask(ids, size, rng)
+        altered, originals, chosen = mask(ids, size, 30, rng)
         places.update(chosen.tolist())
         for new, old in zip(altered[chosen].tolist(), originals.tolist(), strict=True):
             fates["masked" if new == size else "kept" if new == old else "other"] += 1

@@ -18,6 +18,7 @@ class GPTConfig:
     heads: int = 12
     context: int = 1024  # L, the most tokens that the model sees at once
     positions: Literal["learned", "rotary"] = "learned"
+    attention: Literal["on", "off"] = "on"  # off: attention adds nothing (a control)
 
     # A class attribute without a type is no setting.
     kind = "GPT"
@@ -31,7 +32,8 @@ class GPTConfig:
 
     @property
     def description(self) -> str:
-        return f"{self.layers} layers, width {self.width}, {self.positions} positions"
+        without = "" if self.attention == "on" else ", without attention"
+        return f"{self.layers} layers, width {self.width}, {self.positions} positions{without}"
 
     def matrix_weights(self, tokens: int) -> int:
         """Number of weights in the matrices, with a tokenizer of this size."""
@@ -52,6 +54,9 @@ class HMMConfig:
     states: int = 512  # H
     context: int = 1024  # tokens of a training window; the model can read any number of tokens
     conditioned: Literal["token", "sequence"] = "token"  # what the loss predicts a token from
+    # Standard deviation of the initial log-odds of transitions. With 5, each state leads to few
+    # others: best if trained on sequences. With 1, a model trained on pairs reads prompts better.
+    spread: float = 1.0
 
     kind = "HMM"
     sizes = ("states",)

@@ -126,6 +126,9 @@ class GPT(TrainableModel):
         for block in blocks:  # the residual stream is a sum of 2·layers terms
             for last in block.attention.out, block.mlp_down:
                 nn.init.normal_(last.weight, std=0.02 / math.sqrt(2 * config.layers))
+            if config.attention == "off":
+                for parameter in block.attention.out.parameters():
+                    nn.init.zeros_(parameter).requires_grad_(False)
 
     def forward(
         self, ids: Tensor, chosen: Tensor | None = None, cache: "KVCache | None" = None

@@ -64,8 +64,8 @@ class HMM(TrainableModel):
         self.config, self.vocabulary = config, vocabulary
         states = config.states
         self.initial = nn.Parameter(nn.init.normal_(torch.empty(states)))
-        # A large spread, so that each state leads to few others: the loss ends lower.
-        self.transition = nn.Parameter(nn.init.normal_(torch.empty(states, states), std=5.0))
+        random = nn.init.normal_(torch.empty(states, states), std=config.spread)
+        self.transition = nn.Parameter(random)
         self.emission = nn.Parameter(nn.init.normal_(torch.empty(states, vocabulary)))
 
     def logarithms(self) -> tuple[Tensor, Tensor, Tensor]:

@@ -280,7 +280,12 @@ def _compare(path: Path, read: dict[str, Any], architecture: Architecture) -> tu
             )
         sizes[ours] = size
     vocabulary, width = sizes.pop("vocabulary"), sizes.pop("width")
-    config = GPTConfig(**sizes, positions=architecture.positions)
+    config = GPTConfig(
+        layers=sizes["layers"],
+        heads=sizes["heads"],
+        context=sizes["context"],
+        positions=architecture.positions,
+    )
     if width != config.width:
         raise InputError(
             f'{path}: "{architecture.sizes["width"]}" is {width}, not {config.width}:'

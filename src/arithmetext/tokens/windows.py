@@ -27,19 +27,32 @@ LongIds = NDArray[np.int64]  # token ids as torch takes them
 
 
 class TokenWindows(Windows):
-    """All windows of `tokens` tokens, by the integer at which encoding begins."""
+    """All windows of `tokens` tokens, by their smallest integer.
 
-    def __init__(self, tokenizer: Tokenizer, ranges: Sequence[Range], tokens: int) -> None:
+    Encoding begins at this integer or, if the text is read `backward`, ends at it.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        ranges: Sequence[Range],
+        tokens: int,
+        *,
+        backward: bool = False,
+    ) -> None:
         super().__init__(ranges, integers_for(tokenizer, tokens))
-        self.tokenizer, self.tokens = tokenizer, tokens
+        self.tokenizer, self.tokens, self.backward = tokenizer, tokens, backward
 
     def draw(self, random: np.random.Generator) -> LongIds:
         """The ids of a random window, [tokens]."""
         return self.with_warmup(self.random_start(random))[ENCODER_WARMUP:]
 
     def with_warmup(self, start: int) -> LongIds:
-        """The ids from an integer on: the warm-up and the window, [ENCODER_WARMUP + tokens]."""
-        ids = self.tokenizer.encode(words_in_buffer(start, start + self.length), threads=1)
+        """The ids of a window and of the warm-up before it, [ENCODER_WARMUP + tokens]."""
+        words = words_in_buffer(start, start + self.length)
+        if self.backward:
+            words = np.ascontiguousarray(words[::-1])
+        ids = self.tokenizer.encode(words, threads=1)
         return ids[: ENCODER_WARMUP + self.tokens].astype(np.int64)
 
 

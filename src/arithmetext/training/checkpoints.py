@@ -131,6 +131,7 @@ def restore(
     shapes = {
         f"{name}/{quantity}": torch.Size() if quantity == "step" else p.shape
         for name, p in parameters.items()
+        if p in owner
         for quantity in STATE_OF[type(owner[p])]
     }
     # Before the first step an optimizer has no state.

@@ -26,7 +26,7 @@ T = TypeVar("T")
 Model = type[GPTConfig] | type[HMMConfig]
 
 # Masked modelling.
-PREDICTED_SHARE = 0.15  # share of positions that are predicted
+PREDICTED_SHARE = 0.15  # share of positions that are predicted, unless a run sets another
 MASK_SHARE = 0.75  # share of predicted positions that show [MASK]
 REPLACED_SHARE = 0.15  # share of them that show a random other token; the others show the true one
 
@@ -62,6 +62,7 @@ class TrainingConfig:
     interval: int = 100  # steps between validations; the paper calls it an epoch
     validation: int = 1 << 18  # tokens of validation text, always the same ones
     patience: int = 6  # intervals without improvement after which the run stops
+    predicted: float = PREDICTED_SHARE  # masked modelling: share of positions, at least one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +72,7 @@ class Config:
     task: Literal["ntp", "mlm"]  # next-token prediction or masked language modelling
     n: int = TRAINED_TO  # the text is the words of 2..n
     seed: int = 0
+    direction: Literal["forward", "backward"] = "forward"  # the order in which words are read
     tokens: TokensConfig = field(default_factory=TokensConfig)
     model: GPTConfig | HMMConfig = field(default_factory=GPTConfig)
     training: TrainingConfig
@@ -111,6 +113,8 @@ class Config:
         for name in "lr", "clip":
             if not getattr(self.training, name) > 0:
                 raise InputError(f"training.{name} must be positive")
+        if not 0 < self.training.predicted <= 1:
+            raise InputError("training.predicted must be a share above 0, at most 1")
         if self.training.weight_decay < 0 or self.training.warmup < 0 or self.seed < 0:
             raise InputError("training.weight_decay, training.warmup and seed must be 0 or more")
         if self.seed >= 1 << 63:

@@ -23,11 +23,13 @@ RMS = 0.2  # root mean square of AdamW's updates in practice, at learning rate 1
 
 
 def make_optimizers(model: nn.Module, config: TrainingConfig) -> list[torch.optim.Optimizer]:
-    """AdamW, or Muon and AdamW; weight decay applies to matrices only."""
+    """AdamW, or Muon and AdamW, for all parameters that are trained; only matrices decay."""
     matrices: list[tuple[str, Tensor]] = []
     embeddings: list[tuple[str, Tensor]] = []
     vectors: list[tuple[str, Tensor]] = []
     for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            continue
         kind = vectors if parameter.ndim < 2 else matrices if "blocks." in name else embeddings
         kind.append((name, parameter))
     muon = config.optimizer == "muon"

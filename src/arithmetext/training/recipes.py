@@ -70,7 +70,10 @@ def hmm(conditioned: Conditioned, size: int) -> Config:
         task="ntp",
         tokens=TokensConfig(kind="bpe", size=size),
         model=HMMConfig(
-            states=2 * size, context=1024 if sequence else 256, conditioned=conditioned
+            states=2 * size,
+            context=1024 if sequence else 256,
+            conditioned=conditioned,
+            spread=5.0 if sequence else 1.0,
         ),
         training=TrainingConfig(
             steps=1000 if sequence else 500,
@@ -88,7 +91,7 @@ def hmm_laptop() -> Config:
     return Config(
         task="ntp",
         tokens=TokensConfig(kind="words", size=256),
-        model=HMMConfig(states=256, context=256, conditioned="sequence"),
+        model=HMMConfig(states=256, context=256, conditioned="sequence", spread=5.0),
         training=TrainingConfig(
             steps=400,
             batch=1 << 13,

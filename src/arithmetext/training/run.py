@@ -87,7 +87,9 @@ class Run:
         """Compile, on a batch of zeros."""
         if self.compiles:
             length = self.config.model.context
-            targets = length if self.causal else predicted_count(length)
+            targets = (
+                length if self.causal else predicted_count(self.config.training.predicted, length)
+            )
 
             def zeros(count: int) -> Tensor:  # a new tensor each time: sharing would be compiled in
                 return torch.zeros((self.micro, count), dtype=torch.int64, device=self.world.device)

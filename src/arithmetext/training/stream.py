@@ -59,10 +59,13 @@ class Stream:
         context: int,
         seed: int,
         purpose: int,
+        predicted: float = PREDICTED_SHARE,
+        backward: bool = False,
     ) -> None:
         self.tokenizer, self.task, self.seed, self.purpose = tokenizer, task, seed, purpose
+        self.predicted = predicted_count(predicted, context)
         try:
-            self.windows = TokenWindows(tokenizer, ranges, context + 1)
+            self.windows = TokenWindows(tokenizer, ranges, context + 1, backward=backward)
         except InputError as error:
             raise InputError(f"{error}: raise n or lower model.context") from None
 
@@ -82,7 +85,8 @@ class Stream:
         rows = []
         for k in windows:
             random = self.random(i, k)
-            rows.append(mask(self.windows.draw(random)[:-1], self.tokenizer.size, random))
+            ids = self.windows.draw(random)[:-1]
+            rows.append(mask(ids, self.tokenizer.size, self.predicted, random))
         inputs, targets, chosen = map(np.stack, zip(*rows, strict=True))
         return self._batch(inputs, targets, chosen)
 
@@ -105,7 +109,13 @@ class ProcessBatches:
         self.first_window = rank * self.micro * self.accumulation  # of this process in each batch
         self.steps = config.training.steps
         stream = partial(
-            Stream, tokenizer, task=config.task, context=config.model.context, seed=config.seed
+            Stream,
+            tokenizer,
+            task=config.task,
+            context=config.model.context,
+            seed=config.seed,
+            predicted=config.training.predicted,
+            backward=config.direction == "backward",
         )
         self.stream = stream(config.text.train, purpose=TRAIN)
         held_out = stream(config.text.validation, purpose=VALIDATION)
@@ -142,18 +152,19 @@ def micro_batches(config: Config, processes: int) -> tuple[int, int]:
     return at_once, windows // at_once
 
 
-def predicted_count(length: int) -> int:
+def predicted_count(share: float, length: int) -> int:
     """How many positions of a window are predicted in masked modelling."""
-    return max(1, round(PREDICTED_SHARE * length))
+    return max(1, round(share * length))
 
 
-def mask(ids: LongIds, size: int, random: np.random.Generator) -> tuple[LongIds, LongIds, LongIds]:
-    """Mask a window for masked modelling; `size` is D, the id of the mask token.
+def mask(
+    ids: LongIds, size: int, count: int, random: np.random.Generator
+) -> tuple[LongIds, LongIds, LongIds]:
+    """Mask `count` tokens of a window; `size` is D, the id of the mask token.
 
     Returns the altered ids, [context], the true ids at the chosen positions, [predicted], and these
     positions, [predicted].
     """
-    count = predicted_count(len(ids))
     chosen = np.sort(random.choice(len(ids), count, replace=False))
     originals = ids[chosen]
     # One of the other D - 1 tokens, each equally likely: add a random number from 1 to D - 1,
