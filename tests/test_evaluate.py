@@ -131,15 +131,14 @@ def test_what_is_not_there_is_named(refused: Any, tmp_path: Path) -> None:
 
 
 def test_text_that_was_trained_on_is_not_measured_on() -> None:
-    trained = recipe("ntp-laptop").text.train
-    assert unseen(10**13, trained) == (10**13, 10**13 + 10**6 + 1)
-    assert unseen(10**10, trained) == (10**10 - 10**6, 10**10)  # the end of a validation range
-    assert unseen(99 * 10**9, trained) == (99 * 10**9, 99 * 10**9 + 10**6 + 1)
-    for at in (2, 10**6, 5 * 10**9):
-        with pytest.raises(InputError, match=f"around {at} were trained on"):
-            unseen(at, trained)
+    seen = recipe("ntp-laptop").text.seen
+    assert unseen(10**13, seen) == (10**13, 10**13 + 10**6 + 1)
+    assert unseen(99 * 10**9, seen) == (99 * 10**9, 99 * 10**9 + 10**6 + 1)
+    for at in (2, 10**6, 5 * 10**9, 9 * 10**9):  # the last is in a validation range
+        with pytest.raises(InputError, match=f"around {at} were used for training"):
+            unseen(at, seen)
     with pytest.raises(InputError, match=r"beyond 2\^63"):
-        unseen(10**30, trained)
+        unseen(10**30, seen)
 
 
 def test_what_models_were_trained_on_is_known(
@@ -150,7 +149,9 @@ def test_what_models_were_trained_on_is_known(
     folder(run, "gpt").rename(run / "model")
     config.save(run / "config.json")
     for name in (run, run / "model"):
-        assert subject(str(name), AT).trained == config.text.train
+        known = subject(str(name), AT)
+        assert known.trained == config.text.train
+        assert known.seen == config.text.train + config.text.validation
     alone = (run / "model").rename(tmp_path / "alone")
     assert subject(str(alone), AT).trained == recipe("ntp-laptop").text.train
     few = partial(NGram.count, words=10**5)
@@ -316,7 +317,9 @@ def test_likelihoods_are_measured_as_they_should(
     torch.manual_seed(0)
     tokens, trained = WordTokens.commonest(64), recipe("ntp-laptop").text.train
     model = HMM(HMMConfig(states=8, context=80), vocabulary=64)
-    found = evaluate(EvaluatedModel("it", model, tokens, 80, trained), AT, prompts=8, seed=5)
+    found = evaluate(
+        EvaluatedModel("it", model, tokens, 80, trained, trained), AT, prompts=8, seed=5
+    )
     window = (AT, AT + 10**6 + 1)
     shared = {"number": 8, "seed": 5}
     lengths = [2, 4, 8, 16, 32, 64, 80]
@@ -336,7 +339,7 @@ def test_likelihoods_are_measured_as_they_should(
 
 def test_the_perfect_predictor() -> None:
     bpe = BPE.train(256)
-    model = EvaluatedModel("locator", Locator(bpe), bpe, 256, ())
+    model = EvaluatedModel("locator", Locator(bpe), bpe, 256, (), ())
     found = evaluate(model, AT, prompts=2, seed=0)
     assert found["nats_per_word"]["value"] == 0
     made = found["generation"]
@@ -373,11 +376,11 @@ def test_evaluate_command(nt: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(evaluating, "BETAS", (0.7, 1.0))
     path = folder(tmp_path, "gpt")
     options = ("--prompts", 8, "--seed", 7)
-    answer = nt("evaluate", path, "--at", "1e13", "--at", "1e10", *options, "--json")
+    answer = nt("evaluate", path, "--at", "1e13", "--at", "98e9", *options, "--json")
     assert answer.returncode == 0, answer.stderr
     report = json.loads(answer.stdout)
     assert (report["prompts"], report["seed"], report["context"]) == (8, 7, 16)
-    assert [window["at"] for window in report["windows"]] == [10**13, 10**10]
+    assert [window["at"] for window in report["windows"]] == [10**13, 98 * 10**9]
     here = json.loads(json.dumps(evaluate(subject(str(path), AT), AT, prompts=8, seed=7)))
     assert report["windows"][0]["generation"] == here["generation"]
     shown = nt("evaluate", path, *options)
@@ -404,7 +407,7 @@ def test_evaluate_command(nt: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_nothing_is_measured_if_a_place_is_refused(refused: Any, tmp_path: Path) -> None:
     places = ("--at", "1e13", "--at", "5e9")
-    assert "around 5000000000 were trained on" in refused(
+    assert "around 5000000000 were used for training" in refused(
         "evaluate", folder(tmp_path, "gpt"), *places
     )
     assert "at most 9223372036854775807" in refused("evaluate", "locator", "--seed", "1e30")

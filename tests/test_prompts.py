@@ -1,5 +1,6 @@
 """Prompts, the text that follows them, and nats per word."""
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from arithmetext.errors import InputError
 from arithmetext.evaluation.generation import MOST_TOKENS_PER_WORD, continue_prompts, next_words
-from arithmetext.evaluation.prompts import BATCH, TextPrompts, before, draw
+from arithmetext.evaluation.prompts import BATCH, TextPrompts, before, draw, draw_from_blocks
 from arithmetext.evaluation.scoring import nats_and_words
 from arithmetext.evaluation.words import accuracies
 from arithmetext.models.gpt import GPT, GPTConfig
@@ -200,3 +201,27 @@ def test_generation_stops_if_words_never_end() -> None:
     ones = Recited(torch.full((1, 300), 2), 64)
     assert len(next_words(ones, prompt, 3, beta=math.inf, seed=0)) == 0
     assert ones.place == 3 * MOST_TOKENS_PER_WORD
+
+
+def test_prompts_from_blocks_do_not_overlap(tokenizer: Tokenizer) -> None:
+    blocks = [(10**9 * k, 10**9 * k + 10**5) for k in (3, 1, 2)]
+    prompts = draw_from_blocks(tokenizer, blocks, number=20, length=40, following=60, seed=5)
+    assert len(prompts) == 20 and prompts.blocks == 3
+    last = prompts.integers + tokenizer.words_ended[prompts.following.numpy()].sum(1)
+    first = prompts.integers - tokenizer.words_ended[prompts.ids.numpy()].sum(1)
+    for k in range(20):
+        lo, hi = blocks[k % 3]
+        assert lo <= first[k] < last[k] <= hi
+    spans = sorted(zip(first.tolist(), last.tolist(), strict=True))
+    assert all(one[1] < other[0] for one, other in itertools.pairwise(spans))
+    # Their words are those of the text.
+    counts = tokenizer.words_ended[prompts.following.numpy()].sum(1).tolist()
+    found, true = prompts.words_after(prompts.following), prompts.true_words(counts)
+    assert all(one.tolist() == other.tolist() for one, other in zip(found, true, strict=True))
+    fewer = draw_from_blocks(tokenizer, blocks, number=2, length=40, following=60, seed=6)
+    assert not fewer.ids[0].equal(prompts.ids[0])
+
+
+def test_prompts_that_do_not_fit_into_their_blocks_are_refused(tokenizer: Tokenizer) -> None:
+    with pytest.raises(InputError, match="a window needs"):
+        draw_from_blocks(tokenizer, [WINDOW], number=1000, length=40, following=60)

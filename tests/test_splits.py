@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arithmetext.errors import InputError
-from arithmetext.text.splits import FAR_LENGTH, far_window, splits, unseen
+from arithmetext.text.splits import FAR_LENGTH, blocks_near, far_window, splits, unseen
 
 
 @given(st.integers(100, 10**15))
@@ -65,7 +65,7 @@ BEGIN, END = 5 * 10**6, 10**7  # the trained range
 def test_a_window_next_to_the_trained_range(at: int, window: tuple[int, int] | None) -> None:
     trained = [(BEGIN, END)]
     if window is None:
-        with pytest.raises(InputError, match="were trained on"):
+        with pytest.raises(InputError, match="used for training or validation"):
             unseen(at, trained)
     else:
         assert unseen(at, trained) == window
@@ -77,7 +77,7 @@ def test_a_window_between_two_trained_ranges_overlaps_neither(gap: int) -> None:
     for at in (BEGIN, BEGIN + gap):
         fits = gap >= FAR_LENGTH + (at == BEGIN)
         if not fits:
-            with pytest.raises(InputError, match="were trained on"):
+            with pytest.raises(InputError, match="used for training or validation"):
                 unseen(at, trained)
         else:
             lo, hi = unseen(at, trained)
@@ -98,3 +98,22 @@ def test_a_window_overlaps_no_trained_range(at: int, borders: list[int]) -> None
     else:
         assert lo >= 2 and hi - lo >= FAR_LENGTH and at in (lo, hi)
         assert not any(begin in range(lo, hi) or lo in range(begin, end) for begin, end in trained)
+
+
+@pytest.mark.parametrize("at", [98 * 10**9, 10**13, 10**15])
+def test_blocks_are_disjoint_and_unseen(at: int) -> None:
+    seen = splits(10**11).seen
+    blocks = blocks_near(at, seen, 10)
+    assert blocks[0] == (at, at + FAR_LENGTH + 1)
+    assert all(hi - lo == FAR_LENGTH + 1 for lo, hi in blocks)
+    assert all(before[1] < after[0] for before, after in pairwise(blocks))
+    assert blocks[-1][1] <= 1.02 * at
+    assert not any(lo < end and begin < hi for lo, hi in blocks for begin, end in seen)
+
+
+def test_blocks_that_would_be_seen_are_refused() -> None:
+    """The tenth block from 99.8e9 on is beyond the text, the first from 9e9 is for validation."""
+    seen = splits(10**11).seen
+    assert blocks_near(998 * 10**8, seen, 10)[-1][0] > 10**11
+    with pytest.raises(InputError, match="training or validation"):
+        blocks_near(9 * 10**9, seen, 1)

@@ -1,5 +1,6 @@
 from dataclasses import replace
 from math import inf
+from typing import Any
 
 import pytest
 
@@ -63,9 +64,14 @@ def test_verdicts(case: Case) -> None:
     check("accuracy_beta", case)
 
 
+def made_with(result: Any) -> Any:
+    """The settings of the committed result."""
+    return replace(study.settings("gpu"), generation=result.generation)
+
+
 def test_statistics_follow_from_the_curves() -> None:
     result = committed("accuracy_beta")
-    assert study.summarise(study.settings("gpu"), result.curves) == result
+    assert study.summarise(made_with(result), result.curves) == result
 
 
 def about(value: float) -> Estimate:

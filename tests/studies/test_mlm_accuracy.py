@@ -33,7 +33,7 @@ def test_verdicts(case: Case) -> None:
 
 
 MASKED, BETAS = (0.05, 0.15, 0.4, 0.6), (0.1, 1.0, 2.0, 3.3, 5.0, 10.0, inf)
-TRAINING = TrainingFacts(10**6, 60.0, "cpu", "a word")
+TRAINING = TrainingFacts(10**6, 60.0, "cpu", "a word", "")
 
 
 def accuracies(

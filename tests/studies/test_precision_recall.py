@@ -94,9 +94,14 @@ def test_a_model_that_never_generates_a_prime(result: Result) -> None:
     draw("precision_recall", result)
 
 
+def made_with(result: Any) -> Any:
+    """The settings of the committed result."""
+    return replace(study.settings("gpu"), generation=result.generation)
+
+
 def test_statistics_follow_from_the_scores() -> None:
     result = committed("precision_recall")
-    assert study.summarise(study.settings("gpu"), result.words) == result
+    assert study.summarise(made_with(result), result.words) == result
 
 
 def test_a_model_without_words_has_no_scores() -> None:

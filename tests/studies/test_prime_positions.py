@@ -69,7 +69,7 @@ def result(
         "GPT-2": sides((generated, standing), right),
         "HMM": sides((hmm_standing, hmm_standing), hmm_right),
     }
-    return summarise(10**13, PromptSettings(20, 256, 64, 0), models)
+    return summarise(10**13, PromptSettings(20, 256, 64, 0, 10), models)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Text": (text.words, text.census, text.dictionary),
     "Search": (search.find, search.locate, search.horizon),
     "Models": (train.recipes, train.train, evaluate.generate, evaluate.evaluate),
-    "The paper": (reproduce.reproduce, reproduce.report),
+    "The paper": (reproduce.reproduce, reproduce.rescore, reproduce.report),
     "Speed": (bench.bench,),
 }
 for _group in COMMANDS.values():

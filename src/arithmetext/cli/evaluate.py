@@ -59,7 +59,7 @@ def evaluate(
     places = [parse_integer(n) for n in at or ["1e13"]]
     subject = subjects.subject(run, places[0])
     for n in places:
-        unseen(n, subject.trained)  # refuse bad places before measuring anything
+        unseen(n, subject.seen)  # refuse bad places before measuring anything
     needed = cost.evaluation(
         prompts,
         subject.context,

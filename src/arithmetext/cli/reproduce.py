@@ -47,6 +47,37 @@ def reproduce(
         raise typer.Exit(1)
 
 
+def rescore(
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="A folder with stored results, such as reports/gpu."),
+    ] = Path("reports/gpu"),
+    scale: Annotated[
+        str, typer.Option(metavar="SCALE", help="The scale of these results.")
+    ] = "gpu",
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="STUDY", help="Compute this study only; may be repeated."),
+    ] = None,
+    wait: Wait = False,
+) -> None:
+    """Compute results again from kept outputs of models, without any model or GPU.
+
+    The outputs, such as generated tokens, are in DIR/outputs and the losses of training runs in
+    DIR/runs; nt reproduce keeps them there. Studies that need a model itself are left as they are.
+    """
+    from ..files import sole_writer
+    from ..paper import report, study
+
+    if scale not in study.SCALES:
+        raise InputError(f"no scale {scale!r}; there are: {', '.join(study.SCALES)}")
+    if not (folder / "data").is_dir():
+        raise InputError(f"no results in {folder}/data: nt reproduce makes them")
+    with sole_writer(folder, wait=wait):
+        study.rescore(study.choose(only or []), scale, folder)
+        print(f"The report is {report.build(folder)}")
+
+
 def report(
     folder: Annotated[
         Path,

@@ -1,8 +1,8 @@
 """Numbers with their 95 % confidence intervals: the bootstrap over prompts, and Wilson's."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from math import hypot, sqrt
+from math import hypot, inf, pi, sqrt, tan
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -48,6 +48,58 @@ def ratio(numerators: Any, denominators: Any = None) -> Estimate:
 def mean_and_error(values: NDArray[np.float64]) -> tuple[float, float]:
     """The mean and its standard error."""
     return float(values.mean()), float(np.std(values, ddof=1) / sqrt(len(values)))
+
+
+def over_seeds_and_blocks(values: Any, blocks: int) -> Estimate:
+    """The mean of a quantity of prompts, [seeds, prompts], measured with each trained model.
+
+    Prompt k is from block k % blocks of the text; NaN marks prompts without a value. The interval
+    adds, in quadrature, Student's t intervals for the mean over blocks and for the mean over seeds.
+    So it holds for other text of this scale and for other seeds.
+
+    >>> print(format_estimate(over_seeds_and_blocks([[0.3, 0.5, 0.4, 0.4]], 4)))
+    0.400 [0.270, 0.530]
+    """
+    table = np.asarray(values, np.float64)
+    by_block = [float(np.nanmean(table[:, block::blocks])) for block in range(blocks)]
+    mean, half = float(np.mean(by_block)), _t_half_width(by_block)
+    return with_seed_spread(Estimate(mean, mean - half, mean + half), np.nanmean(table, 1).tolist())
+
+
+def with_seed_spread(estimate: Estimate, by_seed: Sequence[float]) -> Estimate:
+    """The same estimate with an interval that also holds for models trained with other seeds.
+
+    `by_seed` has the quantity for each seed. Student's t interval for their mean is added in
+    quadrature; with one seed nothing is known about others, and nothing is added.
+    """
+    value, low, high = estimate
+    if value is None or low is None or high is None or len(by_seed) < 2:
+        return estimate
+    spread = _t_half_width(by_seed)
+    return Estimate(value, value - hypot(value - low, spread), value + hypot(high - value, spread))
+
+
+def _t_half_width(values: Sequence[float]) -> float:
+    """Half of Student's t interval for the mean of independent values; infinite for one value."""
+    if len(values) < 2:
+        return inf
+    _, error = mean_and_error(np.array(values))
+    return t_quantile(len(values) - 1) * error
+
+
+@lru_cache(None)
+def t_quantile(freedom: int) -> float:
+    """The 97.5 % quantile of Student's t distribution with `freedom` degrees of freedom.
+
+    >>> round(t_quantile(2), 3), round(t_quantile(9), 3)
+    (4.303, 2.262)
+    """
+    # With x = tan(angle) √freedom, the density is proportional to cos(angle)^(freedom - 1).
+    angles = np.linspace(0, pi / 2, 200_001)
+    density = np.cos(angles) ** (freedom - 1)
+    below = np.concatenate([[0], np.cumsum((density[1:] + density[:-1]) / 2)])
+    angle = float(np.interp(LEVEL, below / below[-1], angles))
+    return tan(angle) * sqrt(freedom)
 
 
 def share(hits: Any, among: Any = None) -> Estimate:

@@ -33,7 +33,7 @@ MIN_CONTEXT = 64  # tokens that hold a stretch of four words and some context be
 
 def evaluate(subject: EvaluatedModel, at: int, *, prompts: int, seed: int) -> dict[str, Any]:
     """Measure a model in a window near `at` that it was not trained on."""
-    window = unseen(at, subject.trained)
+    window = unseen(at, subject.seen)
     place = {"at": at, "window": window}
     return place | {name: to_json(part) for name, part in _parts(subject, window, prompts, seed)}
 

@@ -53,7 +53,11 @@ def continue_prompts(
             ).cpu()
             for first, batch in prompts.batches()
         ]
-    tokens = torch.cat(parts)
+    return with_true_words(prompts, torch.cat(parts))
+
+
+def with_true_words(prompts: TextPrompts, tokens: Tensor) -> Continuations:
+    """Generated tokens, [prompts, tokens], as words beside the true words."""
     predicted = prompts.words_after(tokens)
     return Continuations(tokens, predicted, prompts.true_words([len(row) for row in predicted]))
 

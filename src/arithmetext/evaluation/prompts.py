@@ -4,7 +4,7 @@ A prompt may end inside a word. Then the continuation completes this word, and t
 as the first word of the continuation. `integers` holds the integer of this first word.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,6 +31,7 @@ class TextPrompts(Prompts):
     integers: NDArray[np.int64]  # [prompts]: whose word is the first to end after the prompt
     following: Tensor  # [prompts, following tokens]
     tokenizer: Tokenizer
+    blocks: int = 1  # prompt k was drawn from block k % blocks of the text
 
     @property
     def length(self) -> int:
@@ -93,11 +94,44 @@ def draw(
 ) -> TextPrompts:
     """Draw `number` prompts of `length` tokens from a range, with `following` tokens after each.
 
-    Prompt k is a pure function of (seed, the range, the lengths, k).
+    Prompt k is a pure function of (seed, the range, the lengths, k). Prompts may overlap.
     """
-    windows = TokenWindows(tokenizer, [window], length + following)
-    starts = [windows.random_start(generator(seed, TEST, window[0], k)) for k in range(number)]
-    ids = np.stack([windows.with_warmup(start) for start in starts])
+    return _draw(tokenizer, [window] * number, length, following, seed)
+
+
+def draw_from_blocks(
+    tokenizer: Tokenizer,
+    blocks: Sequence[Range],
+    *,
+    number: int,
+    length: int,
+    following: int,
+    seed: int = 0,
+) -> TextPrompts:
+    """As `draw`, but prompt k comes from block k % len(blocks), and no two prompts overlap.
+
+    A block is cut into slots of equal length, and each prompt with its continuation lies in a slot
+    of its own.
+    """
+    rows = -(-number // len(blocks))  # slots of a block
+    slots = []
+    for k in range(number):
+        lo, hi = blocks[k % len(blocks)]
+        begin = lo + (hi - lo) * (k // len(blocks)) // rows
+        slots.append((begin, begin + (hi - lo) // rows))
+    return replace(_draw(tokenizer, slots, length, following, seed), blocks=len(blocks))
+
+
+def _draw(
+    tokenizer: Tokenizer, ranges: Sequence[Range], length: int, following: int, seed: int
+) -> TextPrompts:
+    """One prompt from each of the ranges."""
+    starts, rows = [], []
+    for k, each in enumerate(ranges):
+        windows = TokenWindows(tokenizer, [each], length + following)
+        starts.append(windows.random_start(generator(seed, TEST, each[0], k)))
+        rows.append(windows.with_warmup(starts[-1]))
+    ids = np.stack(rows)
     ended = tokenizer.words_ended[ids]
     integers = np.array(starts) + ended[:, : ENCODER_WARMUP + length].sum(1)
     ids, ended = ids[:, ENCODER_WARMUP:], ended[:, ENCODER_WARMUP:]

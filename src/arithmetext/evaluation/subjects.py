@@ -29,11 +29,12 @@ class EvaluatedModel:
     model: LanguageModel
     tokenizer: Tokenizer
     context: int  # L, the tokens of a prompt
-    trained: tuple[Range, ...]  # ranges that the model was trained on, which evaluation must avoid
+    trained: tuple[Range, ...]  # ranges that the model was trained on
+    seen: tuple[Range, ...]  # training and validation ranges, which evaluation must avoid
 
     def windows(self, at: int, *, number: int, seed: int) -> Tensor:
         """Random windows of the text near `at`, as long as the context: [number, context]."""
-        window, length = unseen(at, self.trained), self.context
+        window, length = unseen(at, self.seen), self.context
         return draw(
             self.tokenizer, window, number=number, length=length, following=0, seed=seed
         ).ids
@@ -55,16 +56,14 @@ def subject(name: str, at: int) -> EvaluatedModel:
         )
     if match[1] == "locator":
         bpe = BPE.train(256)
-        return EvaluatedModel(name, Locator(bpe), bpe, DEFAULT_CONTEXT, ())
+        return EvaluatedModel(name, Locator(bpe), bpe, DEFAULT_CONTEXT, (), ())
     words, number = WordTokens.commonest(256), int(match[2])
     if match[1] == "ngram":
         train = splits(TRAINED_TO).train
-        return EvaluatedModel(
-            name, NGram.count(number, tokens=words), words, DEFAULT_CONTEXT, train
-        )
-    return EvaluatedModel(
-        name, Oracle.estimate(number, at, tokens=words), words, DEFAULT_CONTEXT, ()
-    )
+        ngram = NGram.count(number, tokens=words)
+        return EvaluatedModel(name, ngram, words, DEFAULT_CONTEXT, train, train)
+    oracle = Oracle.estimate(number, at, tokens=words)
+    return EvaluatedModel(name, oracle, words, DEFAULT_CONTEXT, (), ())
 
 
 def _trained(folder: Path) -> EvaluatedModel:
@@ -85,7 +84,8 @@ def _trained(folder: Path) -> EvaluatedModel:
         raise InputError(f"{error}; {way_out} writes it again" if begun else str(error)) from None
     run = inside.absolute().parent / "config.json"
     named = inside.absolute().name == "model" and run.exists()
-    trained = Config.load(run).text if named else splits(TRAINED_TO)
+    text = Config.load(run).text if named else splits(TRAINED_TO)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     ready = model.for_inference(device)
-    return EvaluatedModel(str(folder), ready, tokenizer, model.config.context, trained.train)
+    context = model.config.context
+    return EvaluatedModel(str(folder), ready, tokenizer, context, text.train, text.seen)

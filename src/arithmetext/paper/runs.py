@@ -3,21 +3,29 @@
 Several studies share a model. Each is trained once, on first use, and kept in the user's cache.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from math import inf
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
 
 from ..evaluation.codec import from_json
-from ..evaluation.generation import Continuations, continue_prompts
-from ..evaluation.prompts import TextPrompts, draw
+from ..evaluation.generation import Continuations, continue_prompts, with_true_words
+from ..evaluation.prompts import TextPrompts, draw_from_blocks
 from ..evaluation.subjects import EvaluatedModel, subject
-from ..text.splits import unseen
+from ..text.splits import Range, blocks_near, splits
+from ..tokens import Tokenizer
 from ..training import run_cache
-from ..training.config import Config, with_changes
+from ..training.config import Config, TokensConfig, with_changes
 from ..training.recipes import recipe
 from ..training.run import make_model
+from . import outputs
+from .outputs import Arrays
+
+T = TypeVar("T")
 
 TEST_NEAR = 98 * 10**9  # in the paper's test range, within the text that it trains on
 TESTS_FAR = (10**13, 10**14, 10**15)  # the paper's tests far beyond that text
@@ -31,6 +39,17 @@ class PromptSettings:
     tokens: int  # of a prompt, and of its continuation
     stride: int  # tokens by which a full context slides (models.kv_cache)
     seed: int
+    blocks: int  # of a million integers each, that the prompts are drawn from
+
+
+@dataclass(frozen=True)
+class Generation:
+    """Which continuations of which prompts."""
+
+    at: int
+    how: PromptSettings
+    beta: float
+    tokens: int
 
 
 @dataclass(frozen=True)
@@ -54,6 +73,7 @@ class TrainingFacts:
     seconds: float
     device: str
     token: str  # what a token is, in words
+    stand_in: str  # why this is not the paper's model; empty if it is
 
 
 @dataclass(frozen=True)
@@ -74,7 +94,25 @@ class TrainedModel:
     def training(self) -> TrainingFacts:
         record = self.record()
         token = {"bpe": "a piece of text", "words": "a word"}[self.config.tokens.kind]
-        return TrainingFacts(record.tokens, record.seconds, record.environment["device"], token)
+        device = record.environment["device"]
+        return TrainingFacts(record.tokens, record.seconds, device, token, self.stand_in)
+
+    @property
+    def stand_in(self) -> str:
+        """Why this is not the paper's model; empty if it is."""
+        config, paper = (
+            self.config,
+            recipe("hmm-paper" if self.config.model.kind == "HMM" else "ntp-paper"),
+        )
+        if config.model == paper.model and config.tokens.kind == paper.tokens.kind:
+            return ""
+        tokens = ", whole words as tokens" if config.tokens.kind == "words" else ""
+        return f"This model is not the paper's: {config.model.description}{tokens}."
+
+    def with_seeds(self, count: int) -> tuple["TrainedModel", ...]:
+        """This model, trained with the random seeds 0, 1, …"""
+        seeds = [(f"seed={seed}",) if seed else () for seed in range(count)]
+        return tuple(TrainedModel(self.recipe, self.changes + seed) for seed in seeds)
 
     def load(self) -> EvaluatedModel:
         """The model, ready to be measured."""
@@ -86,20 +124,26 @@ class TrainedModel:
             return make_model(self.config).parameter_count
 
     def prompts(self, at: int, how: PromptSettings) -> TextPrompts:
-        """Prompts from text near `at` that the model was not trained on."""
-        model = self.load()
-        return draw(
-            model.tokenizer,
-            unseen(at, model.trained),
-            number=how.prompts,
-            length=how.tokens,
-            following=how.tokens,
-            seed=how.seed,
-        )
+        """Prompts from the text near `at`; the model has not seen them."""
+        text = self.config.text
+        return draw_prompts(_tokenizer(self.config.tokens, self.config.n), text.seen, at, how)
 
-    def continuations(self, at: int, how: PromptSettings) -> tuple[TextPrompts, Continuations]:
-        """Prompts near `at` and their likeliest continuations (β = ∞)."""
-        return _continuations(self, at, how)
+    def continuations(
+        self, at: int, how: PromptSettings, *, beta: float = inf, tokens: int | None = None
+    ) -> tuple[TextPrompts, Continuations]:
+        """Prompts near `at` and their continuations, as long as the prompts unless `tokens` says.
+
+        The generated tokens are kept (paper/outputs.py), so nothing is generated twice.
+        """
+        return _continuations(self, Generation(at, how, beta, tokens or how.tokens))
+
+    def outputs(self, compute: Callable[[EvaluatedModel, T], Arrays], settings: T) -> Arrays:
+        """The arrays that a function computes with this model, kept (paper/outputs.py).
+
+        The function is defined at the top level of a module; the arrays depend only on its code,
+        the settings and the model.
+        """
+        return outputs.keep(self.config, compute, settings, lambda: compute(self.load(), settings))
 
 
 # The next study often asks for the same model, and for the same continuations.
@@ -109,11 +153,39 @@ def _load(model: TrainedModel) -> EvaluatedModel:
 
 
 @lru_cache(None)
-def _continuations(
-    model: TrainedModel, at: int, how: PromptSettings
-) -> tuple[TextPrompts, Continuations]:
-    prompts = model.prompts(at, how)
-    return prompts, continue_prompts(model.load().model, prompts, how.tokens, stride=how.stride)
+def _continuations(model: TrainedModel, which: Generation) -> tuple[TextPrompts, Continuations]:
+    prompts = model.prompts(which.at, which.how)
+    tokens = model.outputs(generated_tokens, which)["tokens"]
+    return prompts, with_true_words(prompts, torch.from_numpy(tokens.astype(np.int64)))
+
+
+def generated_tokens(model: EvaluatedModel, which: Generation) -> Arrays:
+    """The tokens that a model generates, [prompts, tokens]."""
+    how = which.how
+    prompts = draw_prompts(model.tokenizer, model.seen, which.at, how)
+    tokens = continue_prompts(
+        model.model, prompts, which.tokens, beta=which.beta, seed=how.seed, stride=how.stride
+    ).tokens.numpy()
+    return {"tokens": tokens.astype(np.min_scalar_type(model.tokenizer.size - 1))}
+
+
+def draw_prompts(
+    tokenizer: Tokenizer, seen: Sequence[Range], at: int, how: PromptSettings
+) -> TextPrompts:
+    """Prompts from blocks of the text near `at`, outside the ranges that a model has seen."""
+    return draw_from_blocks(
+        tokenizer,
+        blocks_near(at, seen, how.blocks),
+        number=how.prompts,
+        length=how.tokens,
+        following=how.tokens,
+        seed=how.seed,
+    )
+
+
+@lru_cache(None)
+def _tokenizer(tokens: TokensConfig, n: int) -> Tokenizer:
+    return tokens.tokenizer(splits(n), n)
 
 
 def ntp(scale: str) -> TrainedModel:
@@ -165,13 +237,13 @@ def hmm(scale: str) -> TrainedModel:
 
 
 def prompt_settings(scale: str) -> PromptSettings:
-    """The paper's 128 prompts, continued by as many tokens as they have.
+    """Prompts from ten blocks, continued by as many tokens as they have.
 
-    On a laptop the context slides by a quarter of its length, which costs no measurable accuracy.
+    The context slides by 64 tokens at a time, which costs no measurable accuracy.
     """
     if scale == "laptop":
-        return PromptSettings(prompts=128, tokens=256, stride=64, seed=0)
-    return PromptSettings(prompts=128, tokens=1024, stride=1, seed=0)
+        return PromptSettings(prompts=130, tokens=256, stride=64, seed=0, blocks=10)
+    return PromptSettings(prompts=160, tokens=1024, stride=64, seed=0, blocks=10)
 
 
 @dataclass(frozen=True)

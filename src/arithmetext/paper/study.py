@@ -42,7 +42,7 @@ import sys
 import time
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -94,6 +94,16 @@ class Verdict:
     def evidence(self) -> str:
         """Our number, followed by the criterion."""
         return f"{self.ours} (agrees if {self.criterion})"
+
+
+def if_papers_model(verdicts: Sequence[Verdict], stand_in: str) -> list[Verdict]:
+    """The verdicts; *not tested here* if they come from a model that is not the paper's.
+
+    `stand_in` says why it is not the paper's model, and is empty if it is.
+    """
+    if not stand_in:
+        return list(verdicts)
+    return [replace(verdict, agrees=None, why=stand_in) for verdict in verdicts]
 
 
 class Study(Protocol):
@@ -206,9 +216,11 @@ def reproduce(chosen: dict[str, Study], scale: str, folder: Path) -> list[str]:
     Returns the names of the studies that failed; they do not stop the others.
     """
     from ..training import run_cache
+    from . import outputs
 
     make_folder(folder / "data")
     run_cache.load_records(folder / "runs")
+    outputs.load(folder / "outputs")
     cached = {name: cached_result(study, scale, folder / "data") for name, study in chosen.items()}
     clock = Clock(scale, [chosen[name] for name, result in cached.items() if result is None])
     failed = []
@@ -236,9 +248,26 @@ def reproduce(chosen: dict[str, Study], scale: str, folder: Path) -> list[str]:
             took, line_start, notes = "failed", "", []  # the last line is the error
         clock.tick(study)
         run_cache.save_records(folder / "runs")
+        outputs.save(folder / "outputs")
         after = "; ".join(filter(None, [*notes, *run_cache.why_trained_again(), clock.left()]))
         print(f"{line_start}{line}{took:>8}  {after}".rstrip(), flush=True)
     return failed
+
+
+def rescore(chosen: dict[str, Study], scale: str, folder: Path) -> None:
+    """Compute the results in `folder` again from the outputs of models that are kept there.
+
+    Nothing is trained and no model runs. A study that needs more than was kept is left as it is.
+    """
+    from ..training import run_cache
+    from . import outputs
+
+    with outputs.only_kept(folder):
+        for name, study in chosen.items():
+            try:
+                print(f"{name}: {perform(study, scale, folder / 'data').seconds:.1f} s", flush=True)
+            except run_cache.NotKept as error:
+                print(f"{name}: left as it is, since {error}", flush=True)
 
 
 _LINE_UP = "\x1b[1A\x1b[2K"  # move to the last line and clear it

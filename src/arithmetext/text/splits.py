@@ -25,6 +25,14 @@ class Splits:
     validation: tuple[Range, ...]
     test: Range
 
+    @property
+    def seen(self) -> tuple[Range, ...]:
+        """The ranges that shaped a model: it was trained on some and chosen by its loss on others.
+
+        A test must avoid both.
+        """
+        return self.train + self.validation
+
 
 def splits(n: int) -> Splits:
     """The paper's ranges for the text of 2..n.
@@ -46,16 +54,30 @@ def far_window(power: int) -> Range:
     return 10**power, 10**power + FAR_LENGTH + 1
 
 
-def unseen(at: int, trained: Sequence[Range]) -> Range:
-    """A window of a million integers outside the `trained` ranges: from `at` on, or else before it.
+def unseen(at: int, seen: Sequence[Range]) -> Range:
+    """A window of a million integers outside the `seen` ranges: from `at` on, or else before it.
 
-    >>> unseen(10**13, splits(10**11).train) == far_window(13)
+    >>> unseen(10**13, splits(10**11).seen) == far_window(13)
     True
     """
     from .sieve import check_range
 
     for lo, hi in (at, at + FAR_LENGTH + 1), (at - FAR_LENGTH, at):
-        if lo >= 2 and not any(lo < end and begin < hi for begin, end in trained):
+        if lo >= 2 and not any(lo < end and begin < hi for begin, end in seen):
             check_range(lo, hi)
             return lo, hi
-    raise InputError(f"the integers around {at} were trained on: choose others, such as 1e13")
+    raise InputError(
+        f"the integers around {at} were used for training or validation:"
+        " choose others, such as 1e13"
+    )
+
+
+def blocks_near(at: int, seen: Sequence[Range], number: int) -> tuple[Range, ...]:
+    """`number` windows of a million integers outside the `seen` ranges, all within 2 % of `at`.
+
+    The first begins at `at`, or ends there. The others follow at distances of at / 500.
+
+    >>> blocks_near(98 * 10**9, splits(10**11).seen, 10)[-1]
+    (99764000000, 99765000001)
+    """
+    return tuple(unseen(at + k * (at // 500), seen) for k in range(number))

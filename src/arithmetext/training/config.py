@@ -137,12 +137,16 @@ class Config:
     @classmethod
     def load(cls, path: Path) -> "Config":
         try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-            return _build(cls, values, "", _model_of(values)).checked()
+            return from_json(json.loads(path.read_text(encoding="utf-8")))
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror}") from None
         except (ValueError, TypeError, RecursionError) as error:
             raise InputError(f"{path} is not the configuration of a run: {error}") from None
+
+
+def from_json(values: Any) -> Config:
+    """The configuration that was saved as this JSON; settings it lacks have their defaults."""
+    return _build(Config, values, "", _model_of(values)).checked()
 
 
 def with_changes(config: Config, settings: Sequence[str]) -> Config:

@@ -9,8 +9,8 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from itertools import pairwise
 from math import fsum, sqrt
@@ -22,18 +22,25 @@ from .. import sources
 from ..errors import InputError
 from ..files import cache_folder, make_folder, sole_writer, write_whole
 from . import monitor
-from .config import Config
+from .config import Config, from_json
 from .loop import train
 
 RUNS = 2  # kept per configuration; another checkout of the project may use the older one
 
 _RECORD = "record.json"
+_kept: dict[Config, Path] | None = None  # only these records exist, while rescoring
 _requested: set[str] = set()  # the keys of the runs that were requested
 _reasons: list[str] = []  # why runs were trained again
 
 
+class NotKept(InputError):
+    """A result needs something that was not kept."""
+
+
 def trained_run(config: Config) -> Path:
     """The folder of a finished run with this configuration; trains or resumes it if necessary."""
+    if _kept is not None:
+        raise NotKept("no weights were kept")
     folder = _folder(config)
     # A run writes this file at its end; only the last checkpoint follows.
     fresh = not (folder / "model" / "config.json").exists()
@@ -65,7 +72,9 @@ def record(config: Config) -> dict[str, Any]:
     It has the `config` and `environment`, the length in `tokens` and `seconds`, the `training`
     losses by step, and the `validation` rows.
     """
-    path = _folder(config) / _RECORD
+    if _kept is not None and config not in _kept:
+        raise NotKept("no record of this run was kept")
+    path = _folder(config) / _RECORD if _kept is None else _kept[config]
     content = _read(path)
     if content is None:
         trained_run(config)
@@ -94,6 +103,18 @@ def load_records(folder: Path) -> None:
         elif _read(target) is None:
             make_folder(target.parent)
             write_whole(target, json.dumps(content))
+
+
+@contextmanager
+def only_kept(folder: Path) -> Iterator[None]:
+    """While the block runs, use the records in a folder, whatever code made them; train nothing."""
+    global _kept
+    records = {path: _read(path) for path in sorted(folder.glob("*.json"))}
+    _kept = {from_json(record["config"]): path for path, record in records.items() if record}
+    try:
+        yield
+    finally:
+        _kept = None
 
 
 def _read(path: Path) -> dict[str, Any] | None:

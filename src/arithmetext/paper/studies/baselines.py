@@ -14,7 +14,7 @@ from ...models.ngram import NGram
 from ...search.residues import OracleScore, curve, primes_up_to
 from ...text.splits import TRAINED_TO, splits, unseen
 from ...tokens import Tokenizer, WordTokens
-from ..runs import TESTS_FAR, TrainedModel, hmm, ntp
+from ..runs import TEST_NEAR, TESTS_FAR, TrainedModel, hmm, ntp
 from ..study import Table, Verdict
 
 TITLE = "How much of arithmetic models know"
@@ -71,7 +71,7 @@ def settings(scale: str) -> Settings:
         trained[SEQUENCES] = TrainedModel("hmm-sequence", ("training.steps=600",))
         trained["GPT-2, ρ = 1/2, a token a word"] = TrainedModel("ntp-paper-rho0.5", words + short)
     return Settings(
-        scales=(10**10, 10**13, 10**15),
+        scales=(TEST_NEAR, 10**13, 10**15),
         integers=1 << 24,
         bounds=(1, *primes_up_to(61).tolist(), *FURTHER_BOUNDS),
         seed=0,
@@ -92,7 +92,7 @@ def run(settings: Settings) -> Result:
         for scale, oracle in curves.items():
             prompts = draw(
                 tokenizer,
-                unseen(scale, splits(TRAINED_TO).train),
+                unseen(scale, splits(TRAINED_TO).seen),
                 number=settings.prompts,
                 length=settings.prompt_tokens,
                 following=settings.following_tokens,

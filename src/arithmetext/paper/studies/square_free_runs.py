@@ -69,7 +69,7 @@ def run(settings: Settings) -> Result:
 
 def _measure(model: TrainedModel, settings: Settings) -> Likelihoods:
     subject = model.load()
-    test = unseen(settings.at, subject.trained)
+    test = unseen(settings.at, subject.seen)
     inputs = subject.model, subject.tokenizer, test, subject.trained
     number, length, seed = settings.sequences, settings.tokens, settings.seed
     scored = runs(*inputs, number=number, length=length, seed=seed)

@@ -58,7 +58,7 @@ def settings(scale: str) -> Settings:
 
 def run(settings: Settings) -> Result:
     subject = settings.model.load()
-    test = unseen(settings.at, subject.trained)
+    test = unseen(settings.at, subject.seen)
     inputs = subject.model, subject.tokenizer, test, subject.trained
     number, seed = settings.sequences, settings.seed
     compared = compare_with_controls(

@@ -1,0 +1,136 @@
+"""What trained models computed, kept as arrays in files.
+
+Generated tokens and likelihoods need a GPU; the statistics that studies compute from them do not.
+So a study asks for arrays (`keep`), which are computed once and kept in the user's cache, and
+`nt reproduce` copies them into the folder `outputs` of its report. `nt rescore` computes results
+again from that folder, without any model.
+
+An output is named by the configuration of the model, by the function that computes it and by the
+settings of the function. In the cache its name also has a digest of the code of the model's
+training and of the function, so changed code never uses an old output.
+"""
+
+import hashlib
+import json
+import shutil
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import sources
+from ..evaluation.codec import to_json
+from ..files import cache_folder, make_folder, whole_file
+from ..training import run_cache
+from ..training.config import Config, from_json
+
+Arrays = dict[str, NDArray[Any]]
+
+_ABOUT = "about"  # the array that holds the name of an output, as JSON
+_UNREADABLE = (OSError, EOFError, ValueError, KeyError, BadZipFile, zlib.error)
+_requested: dict[str, Path] = {}  # files of the cache that were asked for, by their short names
+_kept: dict[str, Path] | None = None  # while rescoring: the only outputs that there are
+
+
+def keep(
+    config: Config,
+    compute: Callable[..., Arrays],
+    settings: Any,
+    make: Callable[[], Arrays],
+) -> Arrays:
+    """The arrays that `compute` makes with these settings; `make` calls it if they are not kept."""
+    about = {
+        "config": asdict(config),
+        "function": compute.__name__,
+        "settings": to_json(settings),
+    }
+    name = _short_name(about)
+    if _kept is not None:
+        if name not in _kept:
+            raise run_cache.NotKept(f"no output of {compute.__name__} was kept for this model")
+        return _read(_kept[name])[1]
+    module = compute.__module__.partition(".")[2]
+    about["sources"] = sources.of_module("training.loop") | sources.of_function(
+        module, compute.__name__
+    )
+    path = _in_cache(about)
+    _requested[name] = path
+    try:
+        return _read(path)[1]
+    except _UNREADABLE:
+        arrays = make()
+        make_folder(path.parent)
+        with whole_file(path) as draft, draft.open("wb") as file:
+            text = np.array(json.dumps(about, sort_keys=True))
+            np.savez_compressed(file, **{_ABOUT: text}, **arrays)  # type: ignore[arg-type]
+        return arrays
+
+
+def save(folder: Path) -> None:
+    """Copy all outputs that were asked for to a folder, in place of older ones."""
+    for name, path in _requested.items():
+        if path.exists():
+            make_folder(folder)
+            with whole_file(folder / name) as draft:
+                shutil.copyfile(path, draft)
+
+
+def load(folder: Path) -> None:
+    """Copy the outputs in a folder to the cache, except outputs that the cache already has."""
+    for source in sorted(folder.glob("*.npz")):
+        try:
+            path = _in_cache(_read(source)[0])
+        except _UNREADABLE:
+            print(f"ignored {source}: damaged, or written by an earlier version", file=sys.stderr)
+            continue
+        if not path.exists():
+            make_folder(path.parent)
+            with whole_file(path) as draft:
+                shutil.copyfile(source, draft)
+
+
+@contextmanager
+def only_kept(folder: Path) -> Iterator[None]:
+    """While the block runs, use the records and outputs in a report's folder and nothing else.
+
+    They are used whatever code made them. What was not kept raises `run_cache.NotKept`.
+    """
+    global _kept
+    _kept = {}
+    for path in sorted((folder / "outputs").glob("*.npz")):
+        about, _ = _read(path)
+        # A setting that was added since then has its default value.
+        config = asdict(from_json(about["config"]))
+        _kept[_short_name(about | {"config": config})] = path
+    try:
+        with run_cache.only_kept(folder / "runs"):
+            yield
+    finally:
+        _kept = None
+
+
+def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
+    with np.load(path, allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    return json.loads(str(arrays.pop(_ABOUT))), arrays
+
+
+def _short_name(about: dict[str, Any]) -> str:
+    """The name of an output, whatever code made it."""
+    which = {part: about[part] for part in ("config", "function", "settings")}
+    return f"{about['function']}-{_digest(which)}.npz"
+
+
+def _in_cache(about: dict[str, Any]) -> Path:
+    return cache_folder() / "outputs" / f"{_digest(about['sources'])}-{_short_name(about)}"
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]

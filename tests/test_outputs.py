@@ -1,0 +1,137 @@
+"""Outputs of models: computed once, carried to another machine, and used without any model."""
+
+from dataclasses import asdict
+from math import inf
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from arithmetext.evaluation.subjects import EvaluatedModel
+from arithmetext.paper import outputs, runs
+from arithmetext.paper.outputs import Arrays
+from arithmetext.paper.runs import PromptSettings, TrainedModel
+from arithmetext.training import run_cache
+from tiny_runs import TINY
+
+MODEL = TrainedModel("ntp-laptop", (*TINY, "training.steps=10"))
+HOW = PromptSettings(prompts=6, tokens=32, stride=8, seed=1, blocks=3)
+AT = 10**13
+
+calls: list[int] = []
+
+
+def squares(model: EvaluatedModel, settings: int) -> Arrays:
+    calls.append(settings)
+    return {"squares": np.arange(settings) ** 2, "width": np.array(model.context)}
+
+
+@pytest.fixture(autouse=True)
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty cache, as on another machine."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(outputs, "_requested", {})
+    monkeypatch.setattr(run_cache, "_requested", set())
+    # The digest of a function is read from the package's source.
+    monkeypatch.setattr(squares, "__module__", "arithmetext.paper.runs")
+    monkeypatch.setattr(squares, "__name__", "generated_tokens")
+    runs._continuations.cache_clear()
+    runs._load.cache_clear()
+    calls.clear()
+
+
+def test_an_output_is_computed_once() -> None:
+    for settings in (4, 4, 5, 4):
+        found = MODEL.outputs(squares, settings)
+        assert found["squares"].tolist() == [k * k for k in range(settings)]
+        assert found["width"] == 32
+    assert calls == [4, 5]
+
+
+def test_a_damaged_output_is_computed_again(tmp_path: Path) -> None:
+    MODEL.outputs(squares, 4)
+    [path] = (tmp_path / "cache").rglob("*.npz")
+    for damage in (b"", path.read_bytes()[:100], b"PK" + bytes(50)):
+        path.write_bytes(damage)
+        assert len(MODEL.outputs(squares, 4)["squares"]) == 4
+    assert calls == [4] * 4
+
+
+def test_outputs_can_be_carried_and_used_without_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompts, before = MODEL.continuations(AT, HOW, beta=2.0, tokens=5)
+    losses = MODEL.record().training
+    MODEL.outputs(squares, 3)
+    report = tmp_path / "report"
+    run_cache.save_records(report / "runs")
+    outputs.save(report / "outputs")
+    assert len(list((report / "outputs").iterdir())) == 2
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another machine"))
+    monkeypatch.setattr(run_cache, "train", None)  # it would have to be called
+    runs._continuations.cache_clear()
+    runs._load.cache_clear()
+    # The code may have changed since then.
+    monkeypatch.setattr(outputs.sources, "of_module", lambda module: {"other.py": module})
+    with outputs.only_kept(report):
+        again, after = MODEL.continuations(AT, HOW, beta=2.0, tokens=5)
+        assert again.ids.equal(prompts.ids)
+        assert after.tokens.equal(before.tokens)
+        assert [row.tolist() for row in after.predicted] == [r.tolist() for r in before.predicted]
+        assert [row.tolist() for row in after.true] == [row.tolist() for row in before.true]
+        assert MODEL.record().training == losses
+        assert MODEL.outputs(squares, 3)["squares"].tolist() == [0, 1, 4]
+        for missing in (
+            lambda: MODEL.continuations(AT, HOW, beta=inf, tokens=5),
+            lambda: MODEL.outputs(squares, 4),
+            lambda: MODEL.load(),
+            lambda: TrainedModel(MODEL.recipe, (*MODEL.changes, "seed=1")).record(),
+        ):
+            with pytest.raises(run_cache.NotKept):
+                missing()
+    assert calls == [3]
+    with pytest.raises(TypeError):  # afterwards models are trained again
+        MODEL.load()
+
+
+def test_outputs_of_an_earlier_version_lack_later_settings(tmp_path: Path) -> None:
+    MODEL.outputs(squares, 3)
+    MODEL.record()
+    report = tmp_path / "report"
+    run_cache.save_records(report / "runs")
+    outputs.save(report / "outputs")
+    [path] = (report / "outputs").iterdir()
+    about, arrays = outputs._read(path)
+    assert about["config"].pop("direction") == asdict(MODEL.config)["direction"]
+    np.savez(path, **{outputs._ABOUT: np.array(outputs.json.dumps(about))}, **arrays)
+    with outputs.only_kept(report):
+        assert len(MODEL.outputs(squares, 3)["squares"]) == 3
+
+
+def test_outputs_that_were_carried_back_are_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    MODEL.outputs(squares, 3)
+    run_cache.save_records(tmp_path / "runs")
+    outputs.save(tmp_path / "outputs")
+    (tmp_path / "outputs" / "wrong.npz").write_bytes(b"not an archive")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another machine"))
+    monkeypatch.setattr(run_cache, "train", None)
+    outputs.load(tmp_path / "outputs")
+    assert "wrong.npz: damaged" in capsys.readouterr().err
+    assert MODEL.outputs(squares, 3)["squares"].tolist() == [0, 1, 4]
+    assert calls == [3]
+
+
+def test_seeds_and_stand_ins() -> None:
+    first, second, third = MODEL.with_seeds(3)
+    assert first == MODEL
+    assert [model.config.seed for model in (first, second, third)] == [0, 1, 2]
+    assert "not the paper's: 1 layers, width 64, rotary" in MODEL.stand_in
+    assert "whole words" in MODEL.stand_in
+    assert TrainedModel("ntp-paper", ("training.steps=7", "seed=3")).stand_in == ""
+    assert TrainedModel("ntp-paper-d64").stand_in == ""
+    assert "rotary" in TrainedModel("mlm-paper", ("model.positions=rotary",)).stand_in
+    assert TrainedModel("hmm-paper").stand_in == ""
+    assert "HMM" in TrainedModel("hmm-paper", ("tokens.kind=words",)).stand_in
