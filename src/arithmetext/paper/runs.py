@@ -188,6 +188,11 @@ def _tokenizer(tokens: TokensConfig, n: int) -> Tokenizer:
     return tokens.tokenizer(splits(n), n)
 
 
+def several_seeds(model: TrainedModel, scale: str, count: int = 3) -> tuple[TrainedModel, ...]:
+    """The model trained with several seeds; only one on a laptop, where it tests no claim."""
+    return model.with_seeds(1 if scale == "laptop" else count)
+
+
 def ntp(scale: str) -> TrainedModel:
     """Next-token prediction with a vocabulary of 256: the model of most figures.
 
