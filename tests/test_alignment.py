@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -11,8 +12,15 @@ from numpy.typing import NDArray
 
 from arithmetext.errors import InputError
 from arithmetext.evaluation import alignment
-from arithmetext.evaluation.alignment import align, align_prompts
+from arithmetext.evaluation.alignment import (
+    align,
+    align_prompts,
+    inject_slip,
+    injected_slips_found,
+)
+from arithmetext.models.oracle import Oracle
 from arithmetext.text.sieve import Words, words
+from arithmetext.tokens import WordTokens
 
 AT, COUNT, MARGIN = 10**9, 600, 64
 
@@ -212,6 +220,76 @@ def test_a_text_of_the_wrong_length_raises() -> None:
     for margin in 0, 2, -1:
         with pytest.raises(InputError, match=rf"^2 words and a margin of {margin} on both sides"):
             align(packed(2, 2), packed(2, 2, 2, 2), margin)
+
+
+# Slips made on purpose
+
+
+@cache
+def oracle_continuations() -> tuple[list[Words], list[Words]]:
+    """Predictions as good as the paper's that cannot slip, and the text around them.
+
+    The oracle knows n modulo the powers of the primes up to 19. Its errors are not independent:
+    it takes similar words for each other, as trained models do.
+    """
+    at, count = 10**13, 1200
+    oracle = Oracle.estimate(19, at, tokens=WordTokens.commonest(256), count=2**18)
+
+    @cache
+    def likeliest(evidence: tuple[int, int]) -> int:
+        kinds, chances = oracle.distribution(*evidence)
+        return int(kinds[chances.argmax()])
+
+    starts = [at + MARGIN + 15_000 * k for k in range(64)]
+    known = [oracle.evidence(np.arange(n, n + count, dtype=np.uint64)) for n in starts]
+    predicted = [packed(*map(likeliest, row)) for row in known]
+    return predicted, [words(n - MARGIN, n + count + MARGIN, threads=1) for n in starts]
+
+
+def found_share(omitted: int, words_after: int) -> float:
+    found = injected_slips_found(
+        *oracle_continuations(), MARGIN, omitted=omitted, words_after=words_after
+    )
+    return float(found.mean())
+
+
+def test_continuations_without_slips_have_none() -> None:
+    found = align_prompts(*oracle_continuations(), MARGIN)
+    assert found.accuracy.mean() == pytest.approx(0.42, abs=0.02)
+    assert not found.slips.any()
+
+
+@pytest.mark.parametrize("omitted", [1, -1, 2, -2, 8, 36, -36])
+def test_injected_slips_are_found(omitted: int) -> None:
+    """All of them if 300 words follow; few if 25 words follow, too few to tell."""
+    assert found_share(omitted, 300) == 1
+    assert found_share(omitted, 25) < 0.3
+    assert found_share(omitted, 150) >= (0.8 if abs(omitted) == 36 else 0.98)
+
+
+def test_words_before_a_slip_do_not_hide_it() -> None:
+    """The place in the continuation does not matter, only how many words follow."""
+    predicted, texts = oracle_continuations()
+    for before in 1, 50, 400:
+        short = [words_[: before + 200] for words_ in predicted]
+        cut = [text[: before + 200 + 2 * MARGIN] for text in texts]
+        found = injected_slips_found(short, cut, MARGIN, omitted=-1, words_after=200)
+        assert found.mean() >= 0.98
+
+
+@given(st.integers(0, 30), st.integers(1, 9))
+def test_an_injected_slip_shifts_every_later_word(at: int, size: int) -> None:
+    text_ = np.arange(100, dtype=np.uint64)
+    omitting = inject_slip(text_, at, size)
+    assert omitting.tolist() == [*range(at), *range(at + size, 100)]
+    repeating = inject_slip(text_, at + size, -size)
+    assert repeating.tolist() == [*range(at + size), *range(at, 100)]
+
+
+def test_a_slip_that_does_not_fit_raises() -> None:
+    for at, omitted in (-1, 1), (2, -3), (4, 2), (7, -1):
+        with pytest.raises(InputError, match=rf"slip of {omitted} words does not fit before word"):
+            inject_slip(text(0, 5), at, omitted)
 
 
 # Predictions that repeat themselves
