@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ..counting.histograms import ranks_of
 from ..errors import InputError
-from ..search.residues import RestCounts, count_rests, smooth_parts
+from ..search.residues import RestCounts, estimate, smooth_parts
 from ..text.sieve import Words, check_range
 from ..tokens import WordTokens
 from ..tokens.spelling import letters
@@ -42,10 +42,8 @@ class Oracle(LanguageModel):
                 f" with the {SPAN} before them at most an eighth of {at}"
             )
         check_range(lo, hi)
-        [(first, second)] = count_rests(lo, hi, [bound])
-        keys = np.concatenate([first.keys, second.keys])
-        counts = np.concatenate([first.counts, second.counts])
-        return cls(RestCounts(bound, hi, keys, counts), at, tokens)
+        [rests] = estimate(lo, hi, [bound])
+        return cls(rests, at, tokens)
 
     def word_distribution(self, n: int) -> tuple[Words, Probabilities]:
         """The words that n can have given its residues, and their probabilities."""

@@ -10,6 +10,9 @@ Sizes are binned on a grid of log c with every power of B among its edges. An in
 without primes ≤ B has fewer than k primes, so for 1 < c < B² the rest is certainly `10`. The rest
 is empty exactly when c = 1. With B = 1 the smooth part is 1, the rest is the whole word, and its
 distribution is the unigram distribution.
+
+An oracle may be used far from the integers that it was estimated on (`transfer`). A bin that it has
+not counted then has the distribution of the nearest bin that it has counted.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -54,6 +57,15 @@ class OracleScore:
     accuracy_error: float
     nats: float
     nats_error: float
+
+
+@dataclass(frozen=True)
+class TransferScores:
+    """The oracle of one bound at one scale, estimated there or at another scale."""
+
+    re_estimated: OracleScore
+    frozen: OracleScore  # estimated elsewhere; knows the size of n
+    size_unknown: OracleScore  # estimated elsewhere; takes n to have the size of integers there
 
 
 @dataclass(frozen=True)
@@ -137,6 +149,29 @@ def curve(at: int, bounds: Sequence[int], *, count: int = INTEGERS_SCORED) -> li
     return [_score(*halves) for halves in count_rests(at, _end(at, count), bounds)]
 
 
+def transfer(
+    estimated_at: int, places: Sequence[int], bounds: Sequence[int], *, count: int = INTEGERS_SCORED
+) -> dict[int, list[TransferScores]]:
+    """Scores at each place, of oracles estimated there and of oracles estimated at `estimated_at`.
+
+    Two oracles are frozen: their distributions of rests stay those of `estimated_at`.
+    `TransferScores.frozen` knows the size of n. A cofactor larger than all that it has counted has
+    the distribution of the largest. `TransferScores.size_unknown` divides every cofactor by
+    place / `estimated_at`, so it answers for n as for an integer near `estimated_at` with the same
+    smooth part. It knows that the rest is empty if c = 1, and otherwise takes c to be above B².
+    """
+    below = max(_end(place, count) for place in places)
+    frozen = estimate(estimated_at, _end(estimated_at, count), bounds, below=below)
+    scores = {}
+    for place in places:
+        counted, shrink = count_rests(place, _end(place, count), bounds), place / estimated_at
+        scores[place] = [
+            TransferScores(_score(*halves), _score_by(by, halves), _score_by(by, halves, shrink))
+            for by, halves in zip(frozen, counted, strict=True)
+        ]
+    return scores
+
+
 def closest_bound(scales: Sequence[tuple[Mapping[int, float], float]]) -> int:
     """The bound whose oracle has an accuracy closest to a model's: least squares over scales.
 
@@ -160,15 +195,23 @@ def _end(at: int, count: int) -> int:
 
 def _score(first: "RestCounts", second: "RestCounts") -> OracleScore:
     """Score each half by the counts of the other."""
-    nats, right, counts = (
-        np.concatenate(parts)
-        for parts in zip(_score_keys(first, second), _score_keys(second, first), strict=True)
-    )
+    return _summarise(first.bound, _score_keys(first, second), _score_keys(second, first))
+
+
+def _score_by(
+    by: "RestCounts", halves: tuple["RestCounts", "RestCounts"], shrink: float = 1
+) -> OracleScore:
+    """Score both halves by the same counts."""
+    return _summarise(by.bound, *(_score_keys(half, by, shrink) for half in halves))
+
+
+def _summarise(bound: int, *scored: "_KeyScores") -> OracleScore:
+    nats, right, counts = (np.concatenate(parts) for parts in zip(*scored, strict=True))
     accuracy, mean = np.average(right, weights=counts), np.average(nats, weights=counts)
     variance = np.average((nats - mean) ** 2, weights=counts)
     number = counts.sum()
     return OracleScore(
-        first.bound,
+        bound,
         accuracy=float(accuracy),
         accuracy_error=float(np.sqrt(accuracy * (1 - accuracy) / number)),
         nats=float(mean),
@@ -176,28 +219,50 @@ def _score(first: "RestCounts", second: "RestCounts") -> OracleScore:
     )
 
 
-def _score_keys(
-    scored: "RestCounts", by: "RestCounts"
-) -> tuple[NDArray[np.float64], NDArray[np.bool_], Counts]:
-    """The nats of each key, whether `by` predicts it, and how often it occurs."""
+_KeyScores = tuple[NDArray[np.float64], NDArray[np.bool_], Counts]
+
+
+def _score_keys(scored: "RestCounts", by: "RestCounts", shrink: float = 1) -> _KeyScores:
+    """The nats of each key, whether `by` predicts it, and how often it occurs.
+
+    `by` takes all cofactors to be `shrink` times smaller than they are.
+    """
     bins, ranks = scored.bins_and_ranks
+    if shrink != 1:
+        bins = by.grid.shrink(bins, shrink)
     return -np.log(by.probabilities(bins, ranks)), by.commonest(bins) == ranks, scored.counts
 
 
-def count_rests(lo: int, hi: int, bounds: Sequence[int]) -> list[tuple["RestCounts", "RestCounts"]]:
-    """Count the rests of lo ≤ n < hi for each bound, separately for the two halves."""
+def estimate(
+    lo: int, hi: int, bounds: Sequence[int], *, below: int | None = None
+) -> list["RestCounts"]:
+    """The oracles of increasing bounds, estimated on lo ≤ n < hi.
+
+    They can predict integers below `below`, or below `hi` if it is not given.
+    """
+    return [first + second for first, second in count_rests(lo, hi, bounds, below=below)]
+
+
+def count_rests(
+    lo: int, hi: int, bounds: Sequence[int], *, below: int | None = None
+) -> list[tuple["RestCounts", "RestCounts"]]:
+    """Count the rests of lo ≤ n < hi for each bound, separately for the two halves.
+
+    The counts can predict integers below `below`, or below `hi` if it is not given.
+    """
+    end = max(hi, below or hi)
     if not bounds or min(bounds) < 1 or list(bounds) != sorted(set(bounds)):
         raise InputError(f"the bounds must be 1 or more and increase, not {list(bounds)}")
     if max(bounds) > LARGEST_BOUND:
         raise InputError(f"the bound {max(bounds)} is too large: at most {LARGEST_BOUND}")
     halves = [(HashTable(hi - lo), HashTable(hi - lo)) for _ in bounds]
-    job = partial(_count_piece, bounds, dictionary(hi))
+    job = partial(_count_piece, bounds, dictionary(end))
     for piece in over_ranges(job, lo, hi, size=segment_size(hi), title="residues"):
         for tables, pairs in zip(halves, piece, strict=True):
             for table, (keys, counts) in zip(tables, pairs, strict=True):
                 table.add(keys, counts)
     return [
-        (RestCounts(bound, hi, *first.items()), RestCounts(bound, hi, *second.items()))
+        (RestCounts(bound, end, *first.items()), RestCounts(bound, end, *second.items()))
         for bound, (first, second) in zip(bounds, halves, strict=True)
     ]
 
@@ -236,11 +301,19 @@ class RestCounts:
 
     def __init__(self, bound: int, end: int, keys: Words, counts: Counts) -> None:
         """All integers, whether counted or predicted, lie below `end`."""
-        self.bound, self.grid, self.dictionary = bound, Grid(bound), dictionary(end)
+        self.bound, self.end = bound, end
+        self.grid, self.dictionary = Grid(bound), dictionary(end)
         self.keys, self.counts = keys, counts
         bins, ranks = self.bins_and_ranks
+        self._counted = np.unique(bins[~self.grid.certain(bins)])
         self._narrow = _GroupCounts(self.dictionary.stride, bins, ranks, counts)
         self._wide = _GroupCounts(self.dictionary.stride, self.grid.intervals(bins), ranks, counts)
+
+    def __add__(self, other: "RestCounts") -> "RestCounts":
+        """The counts of both together."""
+        keys = np.concatenate([self.keys, other.keys])
+        counts = np.concatenate([self.counts, other.counts])
+        return RestCounts(self.bound, self.end, keys, counts)
 
     @property
     def bins_and_ranks(self) -> tuple[Words, Words]:
@@ -255,21 +328,42 @@ class RestCounts:
         of the bound, and with one pseudo-count spread over the whole dictionary. So every word has
         a probability above 0, and all probabilities add up to 1.
         """
-        intervals = self.grid.intervals(bins)
+        counted = self._nearest(bins)
         prior = self.dictionary.prior[ranks]
-        seen, total = self._wide(intervals, ranks)
+        seen, total = self._wide(self.grid.intervals(counted), ranks)
         around = np.where(total > 0, seen / np.maximum(total, 1), prior)
-        seen, total = self._narrow(bins, ranks)
+        seen, total = self._narrow(counted, ranks)
         smoothed = (seen + _PSEUDO_COUNTS * around + prior) / (total + _PSEUDO_COUNTS + 1)
-        # Below the square of the bound c is 1 or a prime, and the rest is certain.
-        certain = intervals <= 2
-        mixed: NDArray[np.float64] = np.where(certain, ranks == intervals - _U(1), smoothed)
+        mixed: NDArray[np.float64] = np.where(
+            self.grid.certain(bins), ranks == self.grid.intervals(bins) - _U(1), smoothed
+        )
         return mixed
 
     def commonest(self, bins: Words) -> Counts:
-        """The rank of the commonest rest of each bin; of its interval if the bin has no counts."""
-        narrow, wide = self._narrow.commonest(bins), self._wide.commonest(self.grid.intervals(bins))
-        return np.where(narrow >= 0, narrow, np.where(wide >= 0, wide, 1))
+        """The rank of the commonest rest of each bin."""
+        known = self.grid.intervals(bins).astype(np.int64) - 1
+        found = self._narrow.commonest(self._nearest(bins))
+        return np.where(self.grid.certain(bins), known, np.maximum(found, 1))
+
+    def answers(self, integers: NDArray[np.uint64]) -> Words:
+        """The likeliest word of each integer, given its smooth part and its size."""
+        parts, beginnings = smooth_parts(integers, self.bound)
+        ranks = self.commonest(self.grid.bins(integers, parts))
+        rests = np.concatenate([np.zeros(1, np.uint64), self.dictionary.words])[ranks]
+        answers: Words = beginnings << 2 * np.bitwise_count(rests) | rests
+        return answers
+
+    def _nearest(self, bins: Words) -> Words:
+        """The nearest counted bin; of two, the lower one."""
+        if not len(self._counted):
+            return bins
+        after = np.minimum(np.searchsorted(self._counted, bins), len(self._counted) - 1)
+        above, below = self._counted[after], self._counted[np.maximum(after, 1) - 1]
+        # Distances as signed numbers: `above` is below the bins that lie beyond all counted ones.
+        up, down = (
+            np.abs(side.astype(np.int64) - bins.astype(np.int64)) for side in (above, below)
+        )
+        return np.where(up < down, above, below)
 
 
 class _GroupCounts:
@@ -314,6 +408,20 @@ class Grid:
     def intervals(self, bins: Words) -> Words:
         """The interval between two powers of the bound in which each bin lies, numbered from 1."""
         return (bins - _U(1)) // self._in_interval + _U(1)
+
+    def certain(self, bins: Words) -> NDArray[np.bool_]:
+        """Whether the rest is certain: below the square of the bound c is 1 or a prime."""
+        below: NDArray[np.bool_] = self.intervals(bins) <= 2
+        return below
+
+    def shrink(self, bins: Words, factor: float) -> Words:
+        """The bins of cofactors smaller by `factor`, but above the square of the bound.
+
+        The first bin stays: it holds the cofactor 1 alone.
+        """
+        smaller = bins.astype(np.int64) - round(log(factor) * self.per_nat)
+        least_uncertain = 2 * int(self._in_interval) + 1
+        return np.where(bins == 1, bins, np.maximum(least_uncertain, smaller).astype(np.uint64))
 
 
 class Dictionary:
