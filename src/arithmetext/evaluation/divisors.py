@@ -1,0 +1,168 @@
+"""Does a model know which small primes divide n? Word by word, beside the residue oracles.
+
+A word predicted for n is compared with the answer of an oracle (`search.residues`), and with the
+primes that divide n. Everything is computed from continuations, so no model is needed.
+
+**Agreement.** A model and an oracle can give the same word because both know the same residues, or
+because some words are easy for anyone. The second is what remains if the model's words are shuffled
+among the integers with the same true word: errors are then independent given the true word.
+
+**Noticing p.** If a prime p divides n, the word of n has one more child at its root. Whether p
+divides n is independent of n modulo the powers of all other primes. So a model that knows nothing
+about n modulo p writes as many children on average where p divides n as where it does not.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..text.sieve import Words
+from ..trees import tree_of_word, unpack
+from .estimates import Estimate, bootstrap, ratio
+from .words import MALFORMED, Floats, Integers
+
+
+@dataclass(frozen=True)
+class PlacedWords:
+    """The words of continuations with the integers that they stand for, [words] each."""
+
+    prompt: Integers  # the number of the prompt, from 0
+    integers: NDArray[np.uint64]
+    predicted: Words
+    true: Words
+
+
+def place_words(
+    first: NDArray[np.int64], predicted: Sequence[Words], true: Sequence[Words]
+) -> PlacedWords:
+    """The words of all prompts, one after the other; `first` has the first integer of each."""
+    lengths = [len(words) for words in predicted]
+    prompt = np.repeat(np.arange(len(lengths)), lengths)
+    steps = np.concatenate([np.arange(length) for length in lengths])
+    return PlacedWords(
+        prompt,
+        (first[prompt] + steps).astype(np.uint64),
+        np.concatenate(predicted),
+        np.concatenate([words[:length] for words, length in zip(true, lengths, strict=True)]),
+    )
+
+
+def pool(models: Sequence[PlacedWords]) -> PlacedWords:
+    """The words of several models that continue the same prompts, such as several seeds."""
+    return PlacedWords(
+        np.concatenate([model.prompt for model in models]),
+        np.concatenate([model.integers for model in models]),
+        np.concatenate([model.predicted for model in models]),
+        np.concatenate([model.true for model in models]),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement:
+    """How often a model gives the word of an oracle: shares of all words.
+
+    Expected are the shares if the model's words are shuffled among the integers with the same true
+    word.
+    """
+
+    same: Estimate
+    expected: Estimate
+    same_wrong: Estimate  # the same wrong word
+    expected_wrong: Estimate
+    excess: Estimate  # (same − expected) / (1 − expected): 1 if all words are the same
+
+
+def agreement(words: PlacedWords, answers: Words) -> Agreement:
+    """Compare the predicted words with an oracle's answers for the same integers."""
+    wrong = words.predicted != words.true
+    same, expected = words.predicted == answers, expected_agreement(words, answers)
+    shares = [same, expected, same & wrong, expected * wrong, np.ones(len(wrong))]
+    sums = np.stack([_by_prompt(words, share) for share in shares], 1)  # [prompts, shares]
+    number = sums[:, -1]
+    return Agreement(
+        same=ratio(sums[:, 0], number),
+        expected=ratio(sums[:, 1], number),
+        same_wrong=ratio(sums[:, 2], number),
+        expected_wrong=ratio(sums[:, 3], number),
+        excess=bootstrap(_excess, sums[:, [0, 1, -1]]),
+    )
+
+
+def expected_agreement(words: PlacedWords, answers: Words) -> Floats:
+    """For each word, the share of the integers with the same true word that have it as answer."""
+    kinds, codes = np.unique(np.stack([words.true, words.predicted, answers]), return_inverse=True)
+    true, predicted, answer = codes.reshape(3, -1)
+    counts = np.bincount(true * len(kinds) + answer, minlength=len(kinds) ** 2)
+    shares: Floats = counts[true * len(kinds) + predicted] / np.bincount(true)[true]
+    return shares
+
+
+def _excess(sums: Floats) -> float:
+    """The excess, from [prompts, 3]: the same words, the expected number of them, all words."""
+    same, expected, number = sums.sum(0)
+    beyond = number - expected
+    return float((same - expected) / beyond) if beyond > 1e-9 else 1.0
+
+
+@dataclass(frozen=True)
+class Divisibility:
+    """Words of integers that a prime divides, beside those that it does not divide."""
+
+    prime: int
+    words: int  # whose integers the prime divides
+    noticed: Estimate  # the extra children that are predicted, per extra child in the true words
+    recall: Estimate  # the share of right words where the prime divides n
+    recall_elsewhere: Estimate  # where it does not
+
+
+def divisibility(words: PlacedWords, prime: int) -> Divisibility:
+    """Whether the predicted words show that the prime divides n: 1 if they do, 0 if not."""
+    divides = words.integers % np.uint64(prime) == 0
+    right = words.predicted == words.true
+    columns = [np.ones(len(right)), children(words.predicted), children(words.true), right]
+    inside, outside = (
+        np.stack([_by_prompt(words, column * chosen) for column in columns], 1)
+        for chosen in (divides, ~divides)
+    )
+    return Divisibility(
+        prime,
+        int(divides.sum()),
+        bootstrap(_noticed, np.concatenate([inside[:, :3], outside[:, :3]], 1)),
+        ratio(inside[:, 3], inside[:, 0]),
+        ratio(outside[:, 3], outside[:, 0]),
+    )
+
+
+def _noticed(sums: Floats) -> float:
+    """Extra children predicted per extra true child.
+
+    From [prompts, 6]: words, children predicted and true children, where the prime divides n, and
+    then the same elsewhere.
+    """
+    inside, outside = sums.sum(0).reshape(2, 3)
+    predicted, true = inside[1:] / inside[0] - outside[1:] / outside[0]
+    return float(predicted / true)
+
+
+def children(words: Words) -> Integers:
+    """The number of children at the root of each word, which is the number of primes of n.
+
+    A malformed word has none.
+
+    >>> children(np.array([0b10, 0b1100, 0b110010], np.uint64)).tolist()
+    [1, 1, 2]
+    """
+    kinds, codes = np.unique(words, return_inverse=True)
+    trees = [
+        () if kind == MALFORMED else tree_of_word(unpack(kind)).children for kind in kinds.tolist()
+    ]
+    counts: Integers = np.array([len(tree) for tree in trees], np.int64)[codes]
+    return counts
+
+
+def _by_prompt(words: PlacedWords, values: NDArray[Any]) -> Floats:
+    """The sum of the values of each prompt."""
+    return np.bincount(words.prompt, values).astype(np.float64)
