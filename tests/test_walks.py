@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from arithmetext.counting import walks
-from arithmetext.counting.walks import crossover, fluctuations, walk
+from arithmetext.counting.walks import crossover, fluctuations, local_walks, walk
 from arithmetext.errors import InputError
 from arithmetext.text.sieve import words
 
@@ -67,6 +67,59 @@ def test_the_crossover_is_the_drift_of_the_density() -> None:
     assert max(walk("10", 10**10, 10**10 + 10**6).exponents) < 1.1
 
 
+def test_local_walks_are_those_of_a_plain_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walks, "segment_size", lambda hi: 1009)  # segments that cut chunks
+    found = local_walks(["10", "1010"], 60_000, [10, 100], 3)
+    text = np.concatenate([[0, 0], words(2, 60_000)])
+    for w, word in enumerate([0b10, 0b1010]):
+        for k, lag in enumerate([10, 100]):
+            c = [np.sum(text[i : i + lag] == word) for i in range(0, 60_000, lag)]
+            assert found.around_mean[w, k] == pytest.approx(np.var(c))
+            for part in range(3):
+                triples = [
+                    (c[i], c[i + 1], c[i + 2])
+                    for i in range(part * 20_000 // lag, (part + 1) * 20_000 // lag - 2)
+                    if i >= 100
+                ]
+                assert found.windows[part, k] == len(triples)
+                expected = sum((a - 2 * b + c) ** 2 for a, b, c in triples) / 6
+                assert found.deviations[part, w, k] == pytest.approx(expected)
+
+
+def gaussian_steps(exponent: float, count: int) -> np.ndarray:
+    """Stationary steps of a walk with F²(l) = l^exponent (fractional Brownian motion)."""
+    lag = np.arange(count // 2 + 1.0)
+    correlation = ((lag + 1) ** exponent + abs(lag - 1) ** exponent) / 2 - lag**exponent
+    spectrum = np.fft.fft(np.concatenate([correlation, correlation[-2:0:-1]])).real
+    noise = np.fft.fft(np.random.default_rng(5).normal(size=len(spectrum)))
+    return np.fft.ifft(noise * np.sqrt(np.maximum(0, spectrum))).real
+
+
+@pytest.mark.parametrize("exponent", [0.8, 1.0, 1.5, 1.9])
+def test_detrending_removes_a_trend_and_keeps_memory(exponent: float) -> None:
+    steps = np.round(1000 * gaussian_steps(exponent, 2**20)).astype(np.int64)
+    trend = np.arange(len(steps))
+    lags = np.array([1, 4, 16, 64, 256, 1024])
+
+    def squares(steps: np.ndarray) -> np.ndarray:
+        found = [walks._moments(steps[None], lag, 0) for lag in lags.tolist()]
+        return np.array([deviations[0] / windows for _, _, deviations, windows in found])
+
+    slope, _ = np.polyfit(np.log(lags), np.log(squares(steps)), 1)
+    assert slope == pytest.approx(exponent, abs=0.05)
+    assert squares(steps + trend) == pytest.approx(squares(steps))
+
+
+def test_without_the_drift_there_is_no_superdiffusion() -> None:
+    """On 2..10^7, where the walk around the mean is nearly ballistic."""
+    lags = [1000, 2000, 5000, 10_000]
+    found = local_walks(["10", "1010"], 10**7, lags, 100)
+    local = found.deviations.sum(0) / found.windows.sum(0)
+    for squares, least, most in ((found.around_mean, 1.4, 2.0), (local, 0.6, 1.1)):
+        for each in squares:
+            assert least < np.polyfit(np.log(lags), np.log(each), 1)[0] < most
+
+
 @pytest.mark.parametrize(
     ("ask", "answer"),
     [
@@ -76,6 +129,9 @@ def test_the_crossover_is_the_drift_of_the_density() -> None:
         (lambda: walk("", 2, 10**4), "does not occur"),
         (lambda: walk("10" * 40, 2, 10**4), "does not occur"),
         (lambda: crossover([1, 2, 3], [1, 2, 3]), "at least 7"),
+        (lambda: local_walks(["10"], 10**5, [1000, 1500], 10), "cannot be cut"),
+        (lambda: local_walks(["10"], 10**5, [1000], 7), "cannot be cut"),
+        (lambda: local_walks(["10"], 10**5, [1000, 5000], 10), "cannot be cut"),
     ],
 )
 def test_one_line_for_bad_input(ask: Callable[[], object], answer: str) -> None:
