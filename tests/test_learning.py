@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arithmetext.evaluation.learning import NO_PLATEAU, LossCurve, loss_curve, plateau_length
+from arithmetext.evaluation.learning import (
+    NO_PLATEAU,
+    LossCurve,
+    _leaves_band,
+    loss_curve,
+    plateau_length,
+)
 from arithmetext.training.run_cache import thinned
 
 
@@ -27,6 +33,14 @@ def test_a_plateau_lies_between_two_falls() -> None:
     assert math.isclose(found.steepest, 400, rel_tol=0.1)
     assert math.isclose(found.loss, 4.0, rel_tol=0.01)
     assert found.earlier_pauses == ()
+
+
+@given(st.floats(0.02, 3), st.sampled_from([1, -1]))
+def test_the_end_of_a_plateau_is_interpolated(speed: float, sign: int) -> None:
+    """A straight line leaves the band of 3 % at a step that is known, between two points."""
+    x = np.arange(0, 7, 0.1)
+    known = math.exp(min(x[-1], 0.03 * 4 / speed))
+    assert math.isclose(_leaves_band(np.exp(x), 4 + sign * speed * x), known, rel_tol=1e-9)
 
 
 def test_noise_hardly_moves_the_plateau() -> None:
@@ -69,7 +83,8 @@ def test_the_unit_of_the_loss_does_not_matter(unit: float) -> None:
     one = loss_curve(known).plateau
     two = loss_curve([(step, unit * loss) for step, loss in known]).plateau
     assert one is not None and two is not None
-    assert (one.begin, one.slowest, one.end) == (two.begin, two.slowest, two.end)
+    assert one.slowest == two.slowest
+    assert (two.begin, two.end) == pytest.approx((one.begin, one.end))
     assert math.isclose(one.loss * unit, two.loss)
 
 

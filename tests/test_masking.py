@@ -18,6 +18,7 @@ from arithmetext.evaluation.masking import (
     count_steps,
     masked_accuracy,
     masked_positions,
+    pooled,
 )
 from arithmetext.models.gpt import GPT, GPTConfig
 
@@ -134,3 +135,13 @@ def test_steps_to_larger_shares_and_temperatures() -> None:
     assert steps(near=flat | {corner: 0.41}) == Steps(total, 0, 0, clearly_up=2)
     assert steps(near=flat | {corner: 0.399}) == Steps(total, 2, 0, 0)
     assert steps(near=flat | {corner: 0.39}, far=flat) == Steps(2 * total, 2, 2, 0)
+
+
+def test_errors_of_places_add_in_quadrature() -> None:
+    near, far = (
+        [MaskedAccuracy(0.1, 1.0, estimate)]
+        for estimate in (Estimate(0.5, 0.47, 0.56), Estimate(0.3, 0.26, 0.38))
+    )
+    [cell] = pooled([near, far])
+    assert cell.accuracy == pytest.approx((0.4, 0.4 - 0.05 / 2, 0.4 + 0.1 / 2))
+    assert pooled([near]) == [MaskedAccuracy(0.1, 1.0, pytest.approx(near[0].accuracy))]

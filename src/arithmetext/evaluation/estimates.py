@@ -177,6 +177,17 @@ def above(estimate: Estimate, level: float) -> bool:
     return estimate.low is not None and estimate.low > level
 
 
+def decided_above(estimate: Estimate, level: float) -> bool | None:
+    """Whether the whole interval is above a level; None if the level is inside, or unknown.
+
+    >>> [decided_above(Estimate(0.4, 0.3, 0.5), level) for level in (0.2, 0.6, 0.31)]
+    [True, False, None]
+    """
+    if above(estimate, level):
+        return True
+    return False if estimate.high is not None and estimate.high <= level else None
+
+
 def format_estimate(estimate: Estimate, digits: int = 3) -> str:
     """
     >>> format_estimate(Estimate(0.426, 0.424, 0.429))

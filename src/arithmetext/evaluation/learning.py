@@ -88,15 +88,28 @@ def _plateau(steps: Floats, losses: Floats, speeds: Floats) -> Plateau | None:
     if not pauses:
         return None
     *earlier, k = pauses
-    outside = np.flatnonzero(np.abs(losses / losses[k] - 1) > BAND)
     return Plateau(
-        begin=float(steps[outside[outside < k].max(initial=-1) + 1]),
+        begin=_leaves_band(steps[k::-1], losses[k::-1]),
         slowest=float(steps[k]),
-        end=float(steps[outside[outside > k].min(initial=len(steps)) - 1]),
+        end=_leaves_band(steps[k:], losses[k:]),
         loss=float(losses[k]),
         steepest=float(steps[k + speeds[k:].argmax()]),
         earlier_pauses=tuple(float(steps[i]) for i in earlier),
     )
+
+
+def _leaves_band(steps: Floats, losses: Floats) -> float:
+    """Where the loss first differs from its first value by more than BAND; else the last step.
+
+    Interpolated in ln(step): the points of a curve are 2 % apart, as far as the ends of two runs.
+    """
+    changes = losses / losses[0] - 1
+    outside = np.flatnonzero(np.abs(changes) > BAND)
+    if not len(outside):
+        return float(steps[-1])
+    j = outside[0]
+    one, other = abs(changes[j - 1 : j + 1] * np.sign(changes[j]) - BAND)
+    return float(np.exp((np.log(steps[j - 1]) * other + np.log(steps[j]) * one) / (one + other)))
 
 
 def _final_from(steps: Floats, losses: Floats) -> float:

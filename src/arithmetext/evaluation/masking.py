@@ -89,6 +89,24 @@ def masked_accuracy(
     return table
 
 
+def pooled(tables: Sequence[Sequence[MaskedAccuracy]]) -> list[MaskedAccuracy]:
+    """The mean over several places, each with equal weight.
+
+    The tables have the same p_m and β in the same order. The places are independent, so the errors
+    of their accuracies add in quadrature.
+    """
+    cells = []
+    for same in zip(*tables, strict=True):
+        values, low, high = np.array([cell.accuracy for cell in same], np.float64).T
+        value = values.mean()
+        below, above = (
+            np.linalg.norm(errors) / len(same) for errors in (values - low, high - values)
+        )
+        estimate = Estimate(float(value), float(value - below), float(value + above))
+        cells.append(MaskedAccuracy(same[0].masked, same[0].beta, estimate))
+    return cells
+
+
 def accuracy_grid(cells: Sequence[MaskedAccuracy]) -> AccuracyGrid:
     masking_shares = sorted({cell.masked for cell in cells})
     betas = sorted({cell.beta for cell in cells}, reverse=True)
