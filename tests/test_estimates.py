@@ -159,3 +159,7 @@ def test_prompts_without_a_value_are_left_out() -> None:
     estimate = over_seeds_and_blocks(values, 2)
     assert estimate.value is not None
     assert math.isclose(estimate.value, ((0.2 + 0.2 + 0.2) / 3 + (0.4 + 0.4 + 0.6) / 3) / 2)
+    for missing in (0, slice(None)), (slice(None), [0, 2]):  # a seed, a block
+        without = values.copy()
+        without[missing] = math.nan
+        assert over_seeds_and_blocks(without, 2) == UNKNOWN

@@ -55,13 +55,17 @@ def over_seeds_and_blocks(values: Any, blocks: int) -> Estimate:
 
     Prompt k is from block k % blocks of the text; NaN marks prompts without a value. The interval
     adds, in quadrature, Student's t intervals for the mean over blocks and for the mean over seeds.
-    So it holds for other text of this scale and for other seeds.
+    So it holds for other text of this scale and for other seeds. It is unknown if a block or a seed
+    has no value.
 
     >>> print(format_estimate(over_seeds_and_blocks([[0.3, 0.5, 0.4, 0.4]], 4)))
     0.400 [0.270, 0.530]
     """
     table = np.asarray(values, np.float64)
-    by_block = [float(np.nanmean(table[:, block::blocks])) for block in range(blocks)]
+    columns = [table[:, block::blocks] for block in range(blocks)]
+    if any(np.isnan(part).all() for part in (*columns, *table)):
+        return UNKNOWN
+    by_block = [float(np.nanmean(column)) for column in columns]
     mean, half = float(np.mean(by_block)), _t_half_width(by_block)
     return with_seed_spread(Estimate(mean, mean - half, mean + half), np.nanmean(table, 1).tolist())
 
