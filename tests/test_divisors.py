@@ -108,13 +108,28 @@ def test_who_does_not_know_n_modulo_p_does_not_notice_p(table: list[int], lo: in
     assert np.isclose(divisibility(replace(placed, predicted=predicted), 7).noticed.value, 0)
 
 
-def test_who_knows_everything_notices_every_prime() -> None:
-    placed = text(10**9, 10**9 + 10_000, prompts=20)
+def test_who_knows_everything_writes_the_true_children() -> None:
+    placed = text(10**9, 10**9 + 10_000)
+    primes = np.array([len(flint.fmpz(n).factor()) for n in placed.integers.tolist()])
     for prime in (2, 3, 61):
+        divides = placed.integers % prime == 0
         found = divisibility(placed, prime)
-        assert found.prime == prime
-        assert found.words == sum(n % prime == 0 for n in placed.integers.tolist())
-        assert found.noticed == found.recall == found.recall_elsewhere == (1, 1, 1)
+        assert found.words == divides.sum()
+        assert found.noticed.value == pytest.approx(
+            primes[divides].mean() - primes[~divides].mean()
+        )
+        assert found.recall == found.recall_elsewhere == (1, 1, 1)
+
+
+def test_children_are_compared_within_a_prompt() -> None:
+    """A prompt of longer words does not count as noticing a prime that divides more of its n."""
+    placed = PlacedWords(
+        prompt=np.array([0, 0, 0, 1, 1]),
+        integers=np.array([9, 10, 12, 13, 15], np.uint64),
+        predicted=np.array([0b10101010, 0b10101010, 0b10101010, 0b10, 0b1010], np.uint64),
+        true=np.zeros(5, np.uint64),
+    )
+    assert divisibility(placed, 3).noticed.value == pytest.approx((0 + 0 + 1) / 3)
 
 
 def test_recall_is_counted_where_the_prime_divides_n() -> None:
@@ -140,7 +155,7 @@ def test_an_oracle_notices_the_primes_up_to_its_bound(
 ) -> None:
     for prime in (2, 3, 7, 13, 19, 23, 31, 37):
         noticed = divisibility(by_oracle(bound), prime).noticed.value
-        assert noticed == pytest.approx(float(prime <= bound), abs=0.15), prime
+        assert noticed == pytest.approx(float(prime <= bound), abs=0.08), prime
 
 
 def test_an_oracle_agrees_most_with_itself(by_oracle: Callable[[int], PlacedWords]) -> None:

@@ -9,7 +9,8 @@ among the integers with the same true word: errors are then independent given th
 
 **Noticing p.** If a prime p divides n, the word of n has one more child at its root. Whether p
 divides n is independent of n modulo the powers of all other primes. So a model that knows nothing
-about n modulo p writes as many children on average where p divides n as where it does not.
+about n modulo p writes as many children on average where p divides n as where it does not. A model
+that knows it writes one more.
 """
 
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from ..text.sieve import Words
 from ..trees import tree_of_word, unpack
-from .estimates import Estimate, bootstrap, ratio
+from .estimates import Estimate, ratio
 from .words import MALFORMED, Floats, Integers
 
 
@@ -87,7 +88,7 @@ def agreement(words: PlacedWords, answers: Words) -> Agreement:
         expected=ratio(sums[:, 1], number),
         same_wrong=ratio(sums[:, 2], number),
         expected_wrong=ratio(sums[:, 3], number),
-        excess=bootstrap(_excess, sums[:, [0, 1, -1]]),
+        excess=ratio(sums[:, 0] - sums[:, 1], number - sums[:, 1]),
     )
 
 
@@ -100,51 +101,32 @@ def expected_agreement(words: PlacedWords, answers: Words) -> Floats:
     return shares
 
 
-def _excess(sums: Floats) -> float:
-    """The excess, from [prompts, 3]: the same words, the expected number of them, all words."""
-    same, expected, number = sums.sum(0)
-    beyond = number - expected
-    return float((same - expected) / beyond) if beyond > 1e-9 else 1.0
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Divisibility:
     """Words of integers that a prime divides, beside those that it does not divide."""
 
-    prime: int
     words: int  # whose integers the prime divides
-    noticed: Estimate  # the extra children that are predicted, per extra child in the true words
+    noticed: Estimate  # how many more children are predicted there than elsewhere in the prompt
     recall: Estimate  # the share of right words where the prime divides n
     recall_elsewhere: Estimate  # where it does not
 
 
 def divisibility(words: PlacedWords, prime: int) -> Divisibility:
-    """Whether the predicted words show that the prime divides n: 1 if they do, 0 if not."""
+    """Whether the predicted words show that the prime divides n.
+
+    An oracle that knows n modulo the prime notices it by about 1, an oracle that does not by 0.
+    """
     divides = words.integers % np.uint64(prime) == 0
-    right = words.predicted == words.true
-    columns = [np.ones(len(right)), children(words.predicted), children(words.true), right]
-    inside, outside = (
-        np.stack([_by_prompt(words, column * chosen) for column in columns], 1)
-        for chosen in (divides, ~divides)
+    columns = [np.ones(len(divides)), children(words.predicted), words.predicted == words.true]
+    (number, written, right), (others, written_elsewhere, right_elsewhere) = (
+        [_by_prompt(words, column * chosen) for column in columns] for chosen in (divides, ~divides)
     )
     return Divisibility(
-        prime,
-        int(divides.sum()),
-        bootstrap(_noticed, np.concatenate([inside[:, :3], outside[:, :3]], 1)),
-        ratio(inside[:, 3], inside[:, 0]),
-        ratio(outside[:, 3], outside[:, 0]),
+        words=int(number.sum()),
+        noticed=ratio(written - number * written_elsewhere / np.maximum(others, 1), number),
+        recall=ratio(right, number),
+        recall_elsewhere=ratio(right_elsewhere, others),
     )
-
-
-def _noticed(sums: Floats) -> float:
-    """Extra children predicted per extra true child.
-
-    From [prompts, 6]: words, children predicted and true children, where the prime divides n, and
-    then the same elsewhere.
-    """
-    inside, outside = sums.sum(0).reshape(2, 3)
-    predicted, true = inside[1:] / inside[0] - outside[1:] / outside[0]
-    return float(predicted / true)
 
 
 def children(words: Words) -> Integers:
