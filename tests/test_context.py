@@ -36,7 +36,7 @@ def models() -> list[LanguageModel]:
     torch.manual_seed(0)
     return [
         GPT(GPTConfig(layers=2, heads=1, context=32), vocabulary=64, causal=True).double(),
-        HMM(HMMConfig(states=8), vocabulary=64).double(),
+        HMM(HMMConfig(states=8, conditioned="sequence"), vocabulary=64).double(),
         NGram(2, [(10**6, 10**6 + 5000)], [(10**6, 10**6 + 999)], tokens=WordTokens.commonest(64)),
     ]
 
@@ -91,7 +91,7 @@ def test_context_ranges_double_and_add_up(tokenizer: Tokenizer) -> None:
     prompts = draw(tokenizer, WINDOW, number=12, length=32, following=WORD_TOKENS)
     ids = prompts.ids
     torch.manual_seed(1)
-    model = HMM(HMMConfig(states=8), vocabulary=64).double()
+    model = HMM(HMMConfig(states=8, conditioned="sequence"), vocabulary=64).double()
     stretches = by_context(model, prompts)
     assert [(s.first, s.last) for s in stretches] == [(1, 1), (2, 3), (4, 7), (8, 15), (16, 31)]
     scores, ended = score(model, ids), tokenizer.words_ended[ids.numpy()]

@@ -32,7 +32,7 @@ class Always:
 
 def hmm() -> HMM:
     torch.manual_seed(0)
-    return HMM(HMMConfig(states=6), vocabulary=9).double()
+    return HMM(HMMConfig(states=6, conditioned="sequence"), vocabulary=9).double()
 
 
 def gpt(positions: str = "rotary", layers: int = 2) -> GPT:

@@ -50,6 +50,23 @@ def random_ids(vocabulary: int, *shape: int, seed: int = 0) -> Tensor:
     return torch.randint(vocabulary, shape, generator=torch.Generator().manual_seed(seed))
 
 
+IDS = random_ids(5, 3, 8)
+
+
+def in_hmmlearn(model: HMM) -> Any:
+    """The same model in hmmlearn, with our least probability for states and transitions.
+
+    It matters where a rare transition explains the tokens best.
+    """
+    library = pytest.importorskip("hmmlearn.hmm")
+    initial, transition, emission = (logs.detach().exp() for logs in model.logarithms())
+    floored = (initial.clamp_min(MIN_PROBABILITY), transition.clamp_min(MIN_PROBABILITY), emission)
+    rows = [(row / row.sum(-1, keepdim=True)).numpy() for row in floored]
+    theirs = library.CategoricalHMM(model.config.states, n_features=model.vocabulary)
+    theirs.startprob_, theirs.transmat_, theirs.emissionprob_ = rows
+    return theirs
+
+
 def in_log_space(logarithms: tuple[Tensor, ...], ids: Tensor) -> Tensor:
     """The forward algorithm in float64, every sum by log-sum-exp, no move below the least."""
 
@@ -100,16 +117,9 @@ def test_the_likelihood_is_the_sum_over_all_hidden_paths(length: int) -> None:
 def test_the_likelihood_is_that_of_hmmlearn(
     states: int, vocabulary: int, windows: int, length: int, scale: float, seed: int
 ) -> None:
-    library = pytest.importorskip("hmmlearn.hmm")
     model = hmm(states, vocabulary, scale=scale, seed=seed)
     ids = random_ids(vocabulary, windows, length, seed=seed)
-    theirs = library.CategoricalHMM(states, n_features=vocabulary)
-    # The model has a least probability for states and transitions; it matters where a rare
-    # transition explains the tokens best.
-    initial, transition, emission = (logs.detach().exp() for logs in model.logarithms())
-    floored = (initial.clamp_min(MIN_PROBABILITY), transition.clamp_min(MIN_PROBABILITY), emission)
-    rows = [(row / row.sum(-1, keepdim=True)).numpy() for row in floored]
-    theirs.startprob_, theirs.transmat_, theirs.emissionprob_ = rows
+    theirs = in_hmmlearn(model)
     ours = model.log_likelihood(ids)
     for window, value in zip(ids, ours.tolist(), strict=True):
         assert value == pytest.approx(theirs.score(window[:, None].numpy()), rel=1e-9, abs=1e-9)
@@ -118,7 +128,7 @@ def test_the_likelihood_is_that_of_hmmlearn(
 @pytest.mark.parametrize("scale", [1.0, 30.0, 1000.0])
 def test_nothing_is_lost_in_float32(scale: float) -> None:
     """Probabilities down to e^-6000, thousands of tokens: each adds the error of one step."""
-    model = hmm(13, 7, scale=scale).float()
+    model = hmm(13, 7, scale=scale, conditioned="sequence").float()
     ids = random_ids(7, 2, 4096)
     ours, exact = model.log_likelihood(ids), in_log_space(model.logarithms(), ids)
     assert ours.dtype == torch.float32
@@ -209,14 +219,67 @@ def test_validation_takes_the_loss_that_is_trained(conditioned: str) -> None:
 # Predictions
 
 
-@each_condition
-def test_predictions_multiply_to_the_likelihood(conditioned: str) -> None:
-    model = hmm(6, 5, scale=2.0, conditioned=conditioned)
+def test_predictions_multiply_to_the_likelihood() -> None:
+    model = hmm(6, 5, scale=2.0, conditioned="sequence")
     ids = random_ids(5, 3, 10)
     logs = model(ids)
     torch.testing.assert_close(logs.exp().sum(-1), torch.ones(3, 10, dtype=torch.float64))
     steps = logs[:, :-1].gather(-1, ids[:, 1:, None])[..., 0].sum(1)
     torch.testing.assert_close(model.log_likelihood(ids[:, :1]) + steps, model.log_likelihood(ids))
+
+
+@each_condition
+def test_predictions_sum_over_all_hidden_paths(conditioned: str) -> None:
+    """Bayes' rule: the likelihood of the context and the token, divided by that of the context."""
+    model = hmm(3, 4, scale=2.0, conditioned=conditioned)
+    ids = random_ids(4, 2, 5)
+    logs = model.read(Prompts(ids)).log_probabilities()
+    for row, found in zip(ids.tolist(), logs.tolist(), strict=True):
+        context = row[-1:] if conditioned == "token" else row
+        before = over_all_paths(model, context)
+        expected = [over_all_paths(model, [*context, token]) - before for token in range(4)]
+        assert found == pytest.approx(expected, rel=1e-12)
+
+
+@given(
+    states=st.integers(1, 20),
+    vocabulary=st.integers(2, 10),
+    length=st.integers(1, 20),
+    seed=st.integers(0, 1000),
+)
+@examples(max_examples=20)
+def test_both_readings_are_those_of_hmmlearn(
+    states: int, vocabulary: int, length: int, seed: int
+) -> None:
+    model = hmm(states, vocabulary, seed=seed)
+    ids = random_ids(vocabulary, length + 1, seed=seed)
+    theirs = in_hmmlearn(model)
+    contexts: dict[Any, Tensor] = {"token": ids[length - 1 :], "sequence": ids}
+    for conditioned, window in contexts.items():
+        read = model.conditioned_on(conditioned).read(Prompts(ids[None, :-1]))
+        expected = theirs.score(window[:, None].numpy()) - theirs.score(window[:-1, None].numpy())
+        assert read.log_probabilities()[0, ids[-1]].item() == pytest.approx(expected, abs=1e-9)
+
+
+def test_both_readings_share_the_parameters() -> None:
+    model = hmm(4, 5, conditioned="token")
+    other = model.conditioned_on("sequence")
+    assert (model.config.conditioned, other.config.conditioned) == ("token", "sequence")
+    torch.testing.assert_close(other.conditioned_on("token")(IDS), model(IDS))
+    assert not torch.allclose(other(IDS), model(IDS))
+    with torch.no_grad():
+        model.emission.mul_(2)
+    assert other.emission is model.emission
+    assert other.description.endswith("predicts from all tokens")
+    assert model.description.endswith("predicts from the last token")
+
+
+def test_from_one_token_nothing_before_the_last_token_counts() -> None:
+    model = hmm(6, 5, conditioned="token")
+    whole, last = (model.read(Prompts(ids)).log_probabilities() for ids in (IDS, IDS[:, -1:]))
+    torch.testing.assert_close(whole, last, atol=0, rtol=0)
+    filtered = model.conditioned_on("sequence")
+    assert not torch.allclose(filtered.read(Prompts(IDS)).log_probabilities(), last)
 
 
 @each_condition
@@ -233,9 +296,10 @@ def test_reading_on_is_reading_more(conditioned: str) -> None:
             reading.append(ids[:, t + 1])
 
 
-def test_an_empty_prompt_is_refused() -> None:
+@each_condition
+def test_an_empty_prompt_is_refused(conditioned: str) -> None:
     with pytest.raises(InputError, match="a prompt needs at least one token"):
-        hmm().read(Prompts(torch.empty(2, 0, dtype=torch.int64)))
+        hmm(conditioned=conditioned).read(Prompts(torch.empty(2, 0, dtype=torch.int64)))
 
 
 # Settings

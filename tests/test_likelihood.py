@@ -392,7 +392,7 @@ def test_likelihoods_do_not_depend_on_the_number_of_sequences(name: str) -> None
     tokenizer = WordTokens.commonest(64)
     torch.manual_seed(0)
     model = (
-        HMM(HMMConfig(states=8), vocabulary=64)
+        HMM(HMMConfig(states=8, conditioned="sequence"), vocabulary=64)
         if name == "hmm"
         else GPT(GPTConfig(layers=1, heads=1, context=128), vocabulary=64, causal=True)
     ).double()

@@ -101,7 +101,7 @@ def test_more_prompts_than_a_batch() -> None:
     tokenizer = WordTokens.commonest(64)
     prompts = drawn(tokenizer, number=BATCH + 3)
     torch.manual_seed(0)
-    model = HMM(HMMConfig(states=8), vocabulary=64).double()
+    model = HMM(HMMConfig(states=8, conditioned="sequence"), vocabulary=64).double()
     made = continue_prompts(model, prompts, 12, beta=1.0, seed=7)
     few = replace(
         prompts,
@@ -178,7 +178,7 @@ def test_nats_equal_the_log_probabilities_of_the_model(kind: str) -> None:
         config = GPTConfig(layers=1, heads=1, context=128)
         model = GPT(config, vocabulary=64, causal=True).double()
     else:
-        model = HMM(HMMConfig(states=8), vocabulary=64).double()
+        model = HMM(HMMConfig(states=8, conditioned="sequence"), vocabulary=64).double()
     prompts = draw(tokenizer, WINDOW, number=3, length=30, following=20)
     with torch.no_grad():
         logs = model(with_following(prompts)[:, :-1]).log_softmax(-1)

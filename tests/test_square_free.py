@@ -392,7 +392,7 @@ def test_stretches_do_not_depend_on_their_number(tokenizer: Tokenizer, name: str
     torch.manual_seed(0)
     model: HMM | GPT | Table = bigrams(tokenizer)
     if name == "hmm":
-        model = HMM(HMMConfig(states=8), vocabulary=tokenizer.size).double()
+        model = HMM(HMMConfig(states=8, conditioned="sequence"), vocabulary=tokenizer.size).double()
     elif name == "gpt":
         config = GPTConfig(layers=1, heads=1, context=128)
         model = GPT(config, vocabulary=tokenizer.size, causal=True).double()
@@ -410,7 +410,7 @@ def test_stretches_do_not_depend_on_their_number(tokenizer: Tokenizer, name: str
 
 def test_runs_do_not_depend_on_their_number(tokenizer: Tokenizer) -> None:
     torch.manual_seed(0)
-    model = HMM(HMMConfig(states=8), vocabulary=tokenizer.size).double()
+    model = HMM(HMMConfig(states=8, conditioned="sequence"), vocabulary=tokenizer.size).double()
     close = {"rtol": tolerance(tokenizer.size)}
     few, many = (
         runs(model, tokenizer, TEXT.test, TEXT.train, number=number, length=32, seed=4)

@@ -13,9 +13,15 @@ The gradient with respect to the logarithm of a probability is the expected numb
 is used. The backward algorithm computes it with one more product per token, and a single
 product over all tokens for the transitions. It stores the states of each step and nothing else;
 autograd would store every intermediate result.
+
+The model can be read in two ways. With `conditioned="token"` it predicts from the last token alone,
+with `conditioned="sequence"` from all tokens, as a filter. Training, validation, generation and
+scoring use the same reading; `conditioned_on` gives the other one with the same parameters.
 """
 
-from typing import Any, NamedTuple
+from copy import copy
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +29,7 @@ from torch.autograd.function import once_differentiable
 
 from ..errors import InputError
 from .config import HMMConfig as HMMConfig
-from .language import Prompts, TrainableModel
+from .language import Prompts, Reading, TrainableModel
 
 # float32 drops states with a probability below 1e-38. Later tokens can make such a state more
 # important than another by at most a factor 1 / MIN_PROBABILITY, and another state has a
@@ -96,34 +102,54 @@ class HMM(TrainableModel):
         p = probabilities(*self.logarithms())
         return p.predict(p.start(torch.arange(self.vocabulary, device=self.initial.device)))
 
+    def conditioned_on(self, context: Literal["token", "sequence"]) -> "HMM":
+        """The same parameters, read from one token or as a filter, however they were trained."""
+        view = copy(self)
+        view.config = replace(self.config, conditioned=context)
+        return view
+
     @torch.no_grad()
     def forward(self, ids: Tensor) -> Tensor:
-        """Log-probabilities of each next token given all tokens before it, [B, L, D].
+        """Log-probabilities of each next token given the token before it, or all, [B, L, D].
 
         The result has no gradient: train with `loss`.
         """
+        if self.config.conditioned == "token":
+            return self.table()[ids]
         p = probabilities(*self.logarithms())
         return p.predict(filtered(p, ids)[0].transpose(0, 1))
 
-    @torch.no_grad()
     def training_logits(self, inputs: Tensor, chosen: Tensor | None = None) -> Tensor:
-        """Logits from the same context as the loss: one token, or all.
-
-        While the loss from one token falls, predictions from whole windows can get worse.
-        """
-        if self.config.conditioned == "token":
-            return self.table()[inputs]
         logits: Tensor = self(inputs)
         return logits
 
     @torch.no_grad()
-    def read(self, prompts: Prompts, *, stride: int = 1) -> "Filter":
-        """Read prompts of any length, all of their tokens, however the model was trained."""
-        return Filter(probabilities(*self.logarithms()), prompts.ids.to(self.device))
+    def read(self, prompts: Prompts, *, stride: int = 1) -> Reading:
+        ids = prompts.ids.to(self.device)
+        if ids.shape[1] < 1:
+            raise InputError("a prompt needs at least one token")
+        if self.config.conditioned == "token":
+            return LastToken(self.table(), ids[:, -1])
+        return Filter(probabilities(*self.logarithms()), ids)
 
     @property
     def description(self) -> str:
-        return f"hidden Markov model, {self.config.states} states"
+        context = {"token": "the last token", "sequence": "all tokens"}[self.config.conditioned]
+        return f"hidden Markov model, {self.config.states} states, predicts from {context}"
+
+
+class LastToken:
+    """Prompts of which only the last token counts, [prompts]."""
+
+    def __init__(self, table: Tensor, tokens: Tensor) -> None:
+        """table: [D, D], log-probabilities of a token after another; tokens: [prompts]."""
+        self.table, self.tokens = table, tokens
+
+    def log_probabilities(self) -> Tensor:
+        return self.table[self.tokens]
+
+    def append(self, tokens: Tensor) -> None:
+        self.tokens = tokens.to(self.table.device)
 
 
 class Filter:
@@ -131,8 +157,6 @@ class Filter:
 
     def __init__(self, p: Probabilities, prompts: Tensor) -> None:
         """prompts: [prompts, tokens]."""
-        if prompts.shape[1] < 1:
-            raise InputError("a prompt needs at least one token")
         self.p, self.states = p, p.start(prompts[:, 0])
         for tokens in prompts.mT[1:]:
             self.append(tokens)
