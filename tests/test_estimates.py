@@ -3,9 +3,10 @@
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest, norm, t, ttest_1samp
+from scipy.stats import binomtest, gmean, norm, t, ttest_1samp, ttest_ind
 
 from arithmetext.evaluation.estimates import (
     UNKNOWN,
@@ -17,6 +18,7 @@ from arithmetext.evaluation.estimates import (
     over_seeds_and_blocks,
     overlaps,
     ratio,
+    ratio_of_geometric_means,
     share,
     t_quantile,
     wilson,
@@ -163,3 +165,25 @@ def test_prompts_without_a_value_are_left_out() -> None:
         without = values.copy()
         without[missing] = math.nan
         assert over_seeds_and_blocks(without, 2) == UNKNOWN
+
+
+
+
+steps = st.lists(st.floats(1, 1e6), min_size=1, max_size=5)
+
+
+@given(steps, steps)
+@pytest.mark.filterwarnings("ignore:Precision loss")  # equal numbers
+def test_a_ratio_of_geometric_means_is_scipys_t_interval(
+    one: list[float], two: list[float]
+) -> None:
+    found = ratio_of_geometric_means(one, two)
+    if len(one) + len(two) == 2:
+        assert found == Estimate(found.value, 0.0, math.inf)
+    else:
+        theirs = ttest_ind(np.log(one), np.log(two)).confidence_interval(0.95)
+        assert found.low is not None and found.high is not None
+        low, high = np.log(found.low), np.log(found.high)
+        assert np.allclose((low, high), (theirs.low, theirs.high), rtol=1e-5, atol=1e-5)
+    assert found.value is not None
+    assert math.isclose(found.value, gmean(one) / gmean(two))

@@ -7,10 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arithmetext.evaluation.estimates import UNKNOWN, above
 from arithmetext.evaluation.learning import (
     NO_PLATEAU,
     LossCurve,
     _leaves_band,
+    end_ratio,
+    largest_difference,
+    length_ratio,
     loss_curve,
     plateau_length,
 )
@@ -152,6 +156,43 @@ def test_which_task_has_the_longer_plateau(
     """Each curve falls around the given steps."""
     ours = plateau_length(falling(*masked), falling(*trained))
     assert (ours.ratio > plateau_length(falling(*causal)).ratio) == longer
+
+
+def test_plateaus_that_end_later_over_seeds() -> None:
+    early, late = [falling(5, step) for step in (98, 100, 103)], [falling(5, 300)] * 3
+    later = end_ratio(late, early)
+    assert later.value == pytest.approx(3, rel=0.05) and above(later, 1)
+    assert later.low is not None and later.high is not None
+    assert later.low < later.value < later.high
+    back = end_ratio(early, late)
+    assert back.value == pytest.approx(1 / later.value) and back.high == pytest.approx(
+        1 / later.low
+    )
+    one = end_ratio(late[:1], early[:1])
+    assert one.value == pytest.approx(3, rel=0.1) and (one.low, one.high) == (0, math.inf)
+
+
+def test_longer_plateaus_over_seeds() -> None:
+    """Both end at the same step; one of them begins earlier."""
+    longer, shorter = [falling(2, 300)] * 2, [falling(20, 300)] * 2
+    found = length_ratio(longer, shorter)
+    assert found.value is not None and 5 < found.value < 20
+    assert end_ratio(longer, shorter).value == pytest.approx(1, rel=0.1)
+
+
+def test_a_run_that_never_leaves_its_plateau_does_not_count() -> None:
+    learned, stuck = falling(5, 300), falling(5)
+    for compare in (end_ratio, length_ratio):
+        assert compare([learned, stuck], [learned, learned]) == UNKNOWN
+        assert compare([learned, learned], [learned, stuck]) == UNKNOWN
+
+
+def test_how_far_a_control_is_from_a_run() -> None:
+    run, control = falling(5, 300), falling(5)
+    assert run.plateau is not None
+    assert largest_difference(control, run, run.plateau.slowest) < 0.01
+    assert largest_difference(control, run, 4000) == pytest.approx(1.2 / 2.6, rel=0.05)
+    assert largest_difference(run, control, 4000) == pytest.approx(1.2 / 3.8, rel=0.05)
 
 
 @given(st.lists(st.floats(-10, 10), min_size=1, max_size=3000), st.integers(1, 300))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from math import hypot, inf, pi, sqrt, tan
+from math import exp, hypot, inf, pi, sqrt, tan
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -104,6 +104,24 @@ def t_quantile(freedom: int) -> float:
     below = np.concatenate([[0], np.cumsum((density[1:] + density[:-1]) / 2)])
     angle = float(np.interp(LEVEL, below / below[-1], angles))
     return tan(angle) * sqrt(freedom)
+
+
+def ratio_of_geometric_means(values: Sequence[float], others: Sequence[float]) -> Estimate:
+    """How many times larger some positive numbers are than others, such as those of several seeds.
+
+    The interval is Student's t for the difference of the mean logarithms of two independent
+    samples with equal variance; it is infinite for two single numbers.
+
+    >>> print(format_estimate(ratio_of_geometric_means([200, 220], [100, 110])))
+    2.000 [1.497, 2.673]
+    """
+    a, b = np.log(values), np.log(others)
+    ratio, freedom = float(np.exp(a.mean() - b.mean())), len(a) + len(b) - 2
+    if not freedom:
+        return Estimate(ratio, 0.0, inf)
+    variance = (((a - a.mean()) ** 2).sum() + ((b - b.mean()) ** 2).sum()) / freedom
+    factor = exp(t_quantile(freedom) * sqrt(variance * (1 / len(a) + 1 / len(b))))
+    return Estimate(ratio, ratio / factor, ratio * factor)
 
 
 def share(hits: Any, among: Any = None) -> Estimate:

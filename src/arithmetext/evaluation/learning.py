@@ -1,11 +1,13 @@
 """Loss curves: how fast they fall, and where they have a plateau."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .estimates import UNKNOWN, Estimate, ratio_of_geometric_means
 
 Floats = NDArray[np.float64]
 
@@ -25,6 +27,11 @@ class Plateau(NamedTuple):
     steepest: float  # where the second descent is steepest
     earlier_pauses: tuple[float, ...]  # the slowest steps of earlier pauses
 
+    @property
+    def length(self) -> float:
+        """The last step over the first: the length on a logarithmic axis."""
+        return self.end / self.begin
+
 
 @dataclass(frozen=True)
 class LossCurve:
@@ -36,7 +43,7 @@ class LossCurve:
     plateau: Plateau | None
     final_from: float  # the step from which on the loss is nearly its final value
 
-    def loss_at(self, step: int) -> float:
+    def loss_at(self, step: float) -> float:
         """The smoothed loss, interpolated in ln(step)."""
         return float(np.interp(np.log(step), np.log(self.steps), self.losses))
 
@@ -129,3 +136,33 @@ def plateau_length(curve: LossCurve, better: LossCurve | None = None) -> Plateau
     if better.losses[-1] <= (1 - FALL) * curve.losses[-1] if better else not plateau:
         lengths.append(PlateauLength(curve.steps[-1] / curve.final_from, ended=False))
     return max(lengths)
+
+
+def end_ratio(curves: Sequence[LossCurve], others: Sequence[LossCurve]) -> Estimate:
+    """How many times later the plateaus of some runs end than those of other runs.
+
+    The curves are those of several seeds. Unknown if a run has no plateau or has not left it.
+    """
+    return _ratio(curves, others, lambda plateau: plateau.end)
+
+
+def length_ratio(curves: Sequence[LossCurve], others: Sequence[LossCurve]) -> Estimate:
+    """How many times longer the plateaus of some runs are (`Plateau.length`), as in `end_ratio`."""
+    return _ratio(curves, others, lambda plateau: plateau.length)
+
+
+def _ratio(
+    curves: Sequence[LossCurve], others: Sequence[LossCurve], what: Callable[[Plateau], float]
+) -> Estimate:
+    if not all(curve.plateau for curve in (*curves, *others)):
+        return UNKNOWN
+    values, references = (
+        [what(curve.plateau) for curve in each if curve.plateau] for each in (curves, others)
+    )
+    return ratio_of_geometric_means(values, references)
+
+
+def largest_difference(one: LossCurve, other: LossCurve, until: float) -> float:
+    """How far two curves are apart, up to a step, as a share of the second one's loss."""
+    steps = [step for step in one.steps if step <= until]
+    return max(abs(one.loss_at(step) / other.loss_at(step) - 1) for step in steps)
