@@ -1,6 +1,16 @@
-"""Accuracy of masked modelling, by the share of masked tokens and by β."""
+"""Accuracy of masked modelling, by the share of masked tokens and by β.
 
-from collections.abc import Callable
+The paper says: "Within the high-β regime (in the range 3.3 ≤ β ≤ 10), the accuracy on tokens is
+above 0.4, remaining above 0.3 even with values of p_m and β⁻¹ growing up to 0.4 and 0.5". It does
+not say which p_m the first number is for. All p_m cannot be meant, since the same sentence lets the
+accuracy fall to 0.3 as p_m grows. Here the first number is tested for every p_m up to that of
+training, and the largest p_m for which it holds is given.
+
+The paper does not say on which of its four test sets the accuracies are measured. The verdicts are
+on all places together, each with equal weight, and each place is shown. (In all of the paper's test
+text, 99.9 % of the words are near 9.8e10, where the accuracy is highest.)
+"""
+
 from dataclasses import dataclass
 from math import inf
 
@@ -10,6 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 
+from ...evaluation.estimates import above, decided_above
 from ...evaluation.evaluate import BETAS, MASKING_SHARES
 from ...evaluation.masking import (
     AccuracyGrid,
@@ -18,10 +29,11 @@ from ...evaluation.masking import (
     accuracy_grid,
     count_steps,
     masked_accuracy,
+    pooled,
 )
 from ...training.config import PREDICTED_SHARE
 from ..runs import TEST_NEAR, TESTS_FAR, TrainedModel, TrainingFacts, mlm
-from ..study import Table, Verdict
+from ..study import Table, Verdict, if_papers_model
 from ..wording import format_beta, format_estimate, format_integer, join
 
 TITLE = "Filling gaps"
@@ -29,8 +41,8 @@ ORDER = 175
 COST = {"laptop": 40, "gpu": 60}
 
 # The paper states two accuracies: one for a range of β, one for all p_m and β⁻¹ up to some bound.
-BEST_BETAS, BEST_ABOVE = (3.3, 10.0), 0.4
-GOOD_MASKED, GOOD_TEMPERATURE, GOOD_ABOVE = 0.4, 0.5, 0.3
+BEST_MASKED, BEST_BETAS, BEST_ABOVE = PREDICTED_SHARE, (3.3, 10.0), 0.4
+GOOD_MASKED, GOOD_BETAS, GOOD_ABOVE = 0.4, (2.0, inf), 0.3
 
 
 @dataclass(frozen=True)
@@ -48,9 +60,10 @@ class Region:
     """Values of p_m and β for which the paper has accuracies above a level."""
 
     level: float
-    worst: dict[int, MaskedAccuracy]  # the lowest accuracy near each integer
-    above: int  # accuracies above the level
-    total: int
+    masked: float  # for p_m up to this
+    lowest: MaskedAccuracy  # of all places together
+    lowest_near: dict[int, MaskedAccuracy]  # near each integer
+    holds_to: float | None  # the largest p_m up to which all places together are above the level
 
 
 @dataclass(frozen=True)
@@ -59,6 +72,7 @@ class Result:
     tokens: int
     training: TrainingFacts
     tables: dict[int, list[MaskedAccuracy]]  # near each integer, for every p_m and β
+    together: list[MaskedAccuracy]  # all places, with equal weights
     best_region: Region
     good_region: Region
     steps: Steps  # near all integers
@@ -92,20 +106,16 @@ def run(settings: Settings) -> Result:
 def summarise(
     windows: int, tokens: int, training: TrainingFacts, tables: dict[int, list[MaskedAccuracy]]
 ) -> Result:
-    def best(cell: MaskedAccuracy) -> bool:
-        return cell.masked == PREDICTED_SHARE and BEST_BETAS[0] <= cell.beta <= BEST_BETAS[1]
-
-    def good(cell: MaskedAccuracy) -> bool:
-        return cell.masked <= GOOD_MASKED and 1 / cell.beta <= GOOD_TEMPERATURE
-
+    together = pooled(list(tables.values()))
     grids = [accuracy_grid(cells) for cells in tables.values()]
     return Result(
         windows,
         tokens,
         training,
         tables,
-        _region(tables, best, BEST_ABOVE),
-        _region(tables, good, GOOD_ABOVE),
+        together,
+        _region(tables, together, BEST_MASKED, BEST_BETAS, BEST_ABOVE),
+        _region(tables, together, GOOD_MASKED, GOOD_BETAS, GOOD_ABOVE),
         count_steps(grids),
         highest=max(float(grid.values.max()) for grid in grids),
         widest=max(float(np.ptp(grid.estimates[..., 1:], axis=-1).max()) for grid in grids) / 2,
@@ -113,26 +123,43 @@ def summarise(
 
 
 def _region(
-    tables: dict[int, list[MaskedAccuracy]], inside: Callable[[MaskedAccuracy], bool], level: float
+    tables: dict[int, list[MaskedAccuracy]],
+    together: list[MaskedAccuracy],
+    masked: float,
+    betas: tuple[float, float],
+    level: float,
 ) -> Region:
-    chosen = {at: list(filter(inside, cells)) for at, cells in tables.items()}
-    above = [cell.value > level for cells in chosen.values() for cell in cells]
-    worst = {at: min(cells, key=lambda cell: cell.value) for at, cells in chosen.items()}
-    return Region(level, worst, sum(above), len(above))
+    def lowest(cells: list[MaskedAccuracy]) -> MaskedAccuracy:
+        inside = [c for c in cells if c.masked <= masked and betas[0] <= c.beta <= betas[1]]
+        return min(inside, key=lambda cell: cell.value)
+
+    holds_to = None
+    for share in sorted({cell.masked for cell in together}):
+        here = [c for c in together if c.masked == share and betas[0] <= c.beta <= betas[1]]
+        if not all(above(cell.accuracy, level) for cell in here):
+            break
+        holds_to = share
+    near = {at: lowest(cells) for at, cells in tables.items()}
+    return Region(level, masked, lowest(together), near, holds_to)
 
 
 def plot(result: Result) -> Figure:
-    rows = len(result.tables) // 2
-    figure = Figure(figsize=(9.6, 4.2 * rows), layout="constrained")
-    panels = figure.subplots(rows, 2, squeeze=False, sharex=True, sharey=True)
-    for axes, (at, cells) in zip(panels.flat, result.tables.items(), strict=True):
+    columns = 3
+    rows = -(-(1 + len(result.tables)) // columns)
+    figure = Figure(figsize=(12, 4.2 * rows), layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False)
+    shown = {"all places together": result.together} | {
+        f"near {format_integer(at)}": cells for at, cells in result.tables.items()
+    }
+    for axes, (title, cells) in zip(panels.flat, shown.items(), strict=False):
         image = _plot_grid(axes, accuracy_grid(cells), result.highest)
-        axes.set_title(f"near {format_integer(at)}", fontsize=10)
-    for axes in panels[-1]:
+        axes.set_title(title, fontsize=10)
         axes.set_xlabel("share of tokens masked, $p_m$")
     for axes in panels[:, 0]:
         axes.set_ylabel("inverse temperature β")
-    figure.colorbar(image, ax=panels, label="share of masked tokens found", fraction=0.04)
+    for axes in panels.flat[len(shown) :]:
+        axes.axis("off")
+    figure.colorbar(image, ax=panels, label="share of masked tokens found", fraction=0.03)
     return figure
 
 
@@ -151,7 +178,7 @@ def _plot_grid(axes: Axes, grid: AccuracyGrid, highest: float) -> AxesImage:
         if grid.values.min() < level < grid.values.max():
             axes.contour(x, y, points, [level], colors="white", linestyles=line, linewidths=1.8)
     width = sum(share <= GOOD_MASKED for share in grid.masking_shares)
-    height = sum(1 / beta <= GOOD_TEMPERATURE for beta in grid.betas)
+    height = sum(GOOD_BETAS[0] <= beta <= GOOD_BETAS[1] for beta in grid.betas)
     colour = "black" if highest > top / 2 else "white"
     frame = Rectangle((-0.5, -0.5), width, height, fill=False, ec=colour, lw=2.5, ls=":", zorder=5)
     frame.set_clip_on(False)
@@ -170,7 +197,8 @@ def caption(result: Result) -> str:
         f" {result.tokens} tokens near the integer above each panel. The model was not trained on"
         f" these windows. Tokens (each {result.training.token}) are drawn with probabilities"
         f" proportional to p^β. The model was trained for {result.training.seconds / 60:.1f}"
-        f" minutes with a share of {PREDICTED_SHARE:g} masked. White lines, if any: accuracy"
+        f" minutes with a share of {PREDICTED_SHARE:g} masked. The first panel is the mean of the"
+        f" others. White lines, if any: accuracy"
         f" {GOOD_ABOVE:g} (dashed) and {BEST_ABOVE:g} (solid). Dotted frame: where the paper has"
         f" more than {GOOD_ABOVE:g}. Intervals of 95 % (bootstrap over windows) are at most"
         f" ± {result.widest:.3f}."
@@ -178,31 +206,34 @@ def caption(result: Result) -> str:
 
 
 def table(result: Result) -> Table:
-    grids = {at: accuracy_grid(cells) for at, cells in result.tables.items()}
-    masking_shares = next(iter(grids.values())).masking_shares
+    grids = {"all": accuracy_grid(result.together)} | {
+        format_integer(at): accuracy_grid(cells) for at, cells in result.tables.items()
+    }
     rows = [
-        [format_integer(at), format_beta(beta), *np.round(row, 4).tolist()]
-        for at, grid in grids.items()
+        [near, format_beta(beta), *np.round(row, 4).tolist()]
+        for near, grid in grids.items()
         for beta, row in zip(grid.betas, grid.values, strict=True)
     ]
-    return ["near", "β", *(f"p_m = {share:g}" for share in masking_shares)], rows
+    return ["near", "β", *(f"p_m = {share:g}" for share in grids["all"].masking_shares)], rows
 
 
 def verdicts(result: Result) -> list[Verdict]:
     steps = result.steps
     mostly_down = steps.down >= 0.9 * steps.total
-    return [
+    found = [
         _above(
             result.best_region,
             "best-region",
             f"More than {BEST_ABOVE:g} of the masked tokens are found for {BEST_BETAS[0]:g} ≤ β ≤"
-            f" {BEST_BETAS[1]:g} (here with p_m = {PREDICTED_SHARE:g}).",
+            f" {BEST_BETAS[1]:g}.",
+            f" (p_m up to {BEST_MASKED:g}, as in training: the paper names none here)",
         ),
         _above(
             result.good_region,
             "good-region",
             f"More than {GOOD_ABOVE:g} of the masked tokens are found up to p_m = {GOOD_MASKED:g}"
-            f" and β⁻¹ = {GOOD_TEMPERATURE:g}.",
+            f" and β⁻¹ = {1 / GOOD_BETAS[0]:g}.",
+            "",
         ),
         Verdict(
             key="degrades",
@@ -219,25 +250,31 @@ def verdicts(result: Result) -> list[Verdict]:
             else f"This model finds {result.highest:.3f} of the masked tokens at best.",
         ),
     ]
+    return if_papers_model(found, result.training.stand_in)
 
 
-def _above(region: Region, key: str, claim: str) -> Verdict:
-    worst = "; ".join(
-        f"{format_estimate(cell.accuracy)} near {format_integer(at)} (p_m = {cell.masked:g},"
-        f" β = {format_beta(cell.beta)})"
-        for at, cell in region.worst.items()
+def _above(region: Region, key: str, claim: str, condition: str) -> Verdict:
+    agrees = decided_above(region.lowest.accuracy, region.level)
+    near = join(
+        f"{format_estimate(cell.accuracy)} near {format_integer(at)}"
+        for at, cell in region.lowest_near.items()
     )
-    above = [format_integer(at) for at, cell in region.worst.items() if cell.value > region.level]
-    agrees = len(above) == len(region.worst)
-    why = f"{region.above} of these {region.total} values are above {region.level:g}."
-    if above:
-        why += f" Near {join(above)} all are."
+    holds = (
+        f"holds for p_m up to {region.holds_to:g}" if region.holds_to else "holds for no p_m tested"
+    )
     return Verdict(
         key=key,
         claim=claim,
         paper=f"above {region.level:g}",
-        ours=f"at least {worst}",
-        criterion=f"all accuracies of this region are above {region.level:g}",
+        ours=f"at least {_describe(region.lowest)} at all places together; at least {near}. At all"
+        f" places together it {holds}",
+        criterion=f"the lowest accuracy of this region{condition}, at all places together, is above"
+        f" {region.level:g} with its whole interval; differs if the interval is below",
         agrees=agrees,
-        why="" if agrees else why,
+        why="" if agrees is not None else f"The interval includes {region.level:g}.",
     )
+
+
+def _describe(cell: MaskedAccuracy) -> str:
+    where = f"p_m = {cell.masked:g}, β = {format_beta(cell.beta)}"
+    return f"{format_estimate(cell.accuracy)} ({where})"
