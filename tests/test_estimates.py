@@ -167,8 +167,6 @@ def test_prompts_without_a_value_are_left_out() -> None:
         assert over_seeds_and_blocks(without, 2) == UNKNOWN
 
 
-
-
 steps = st.lists(st.floats(1, 1e6), min_size=1, max_size=5)
 
 
