@@ -120,6 +120,25 @@ def test_without_the_drift_there_is_no_superdiffusion() -> None:
             assert least < np.polyfit(np.log(lags), np.log(each), 1)[0] < most
 
 
+def test_primes_vary_locally_as_conjectured() -> None:
+    """The variance of Montgomery and Soundararajan, l (ln(n/l) + 1 − γ − ln 2π) / ln² n.
+
+    The Hadamard variance of V(l) is (15 V(l) − 6 V(2l) + V(3l)) / 6.
+    """
+    lags, n = [100, 200, 500, 1000, 2000], 10**7
+    found = local_walks(["10"], n, lags, 100)
+    for k, lag in enumerate(lags):
+        m = np.arange(max(lag * 100, 1000), n, 1000)
+
+        def variance(length: int, m: np.ndarray = m) -> np.ndarray:
+            return length * (np.log(m / length) + 1 - np.euler_gamma - np.log(2 * np.pi))
+
+        local = (15 * variance(lag) - 6 * variance(2 * lag) + variance(3 * lag)) / 6
+        expected = np.mean(local / np.log(m) ** 2)
+        measured = found.deviations[:, 0, k].sum() / found.windows[:, k].sum()
+        assert measured == pytest.approx(expected, rel=0.05)
+
+
 @pytest.mark.parametrize(
     ("ask", "answer"),
     [
