@@ -325,13 +325,13 @@ def test_likelihoods_are_measured_as_they_should(
     lengths = [2, 4, 8, 16, 32, 64, 80]
     assert calls["compare_with_controls"] == (
         tokens,
-        window,
+        [window],
         trained,
         shared | {"lengths": lengths},
     )
-    assert (
-        calls["runs"] == calls["impossible"] == (tokens, window, trained, shared | {"length": 80})
-    )
+    shared["length"] = 80
+    assert calls["runs"] == (tokens, [window], trained, shared | {"way": "by frequency"})
+    assert calls["impossible"] == (tokens, [window], trained, shared)
     assert calls["nats_and_words"][0].following.shape == (8, 32)
     assert set(found) >= {"context", "likelihood", "square_free_runs", "impossible"}
     assert len(found["likelihood"]) == 7 * 5

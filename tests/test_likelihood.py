@@ -85,7 +85,7 @@ def bigrams(tokenizer: Tokenizer) -> Table:
 
 
 def sequences(tokenizer: Tokenizer, length: int = 40, seed: int = 0) -> Sequences:
-    return Sequences(tokenizer, TEXT.test, length=length, seed=seed)
+    return Sequences(tokenizer, [TEXT.test], length=length, seed=seed)
 
 
 # Figures
@@ -213,7 +213,9 @@ def test_a_sequence_is_decided_by_seed_control_length_and_place(tokenizer: Token
     # Other windows and other lengths have other random numbers.
     lo = 99 * 10**6
     for first in (lo, lo + 1):
-        chances.add(Sequences(tokenizer, (first, lo + 10**5), length=40, seed=0).random(0).random())
+        chances.add(
+            Sequences(tokenizer, [(first, lo + 10**5)], length=40, seed=0).random(0).random()
+        )
     chances.add(sequences(tokenizer, 39).random(0).random())
     assert len(chances) == 4 + len(CONTROLS)
 
@@ -309,7 +311,7 @@ def test_unigram_tokens_are_independent(tokenizer: Tokenizer) -> None:
 
 def test_a_uniform_model_cannot_separate(tokenizer: Tokenizer) -> None:
     found = compare_with_controls(
-        uniform(tokenizer), tokenizer, TEXT.test, TEXT.train, number=20, lengths=[2, 9], seed=1
+        uniform(tokenizer), tokenizer, [TEXT.test], TEXT.train, number=20, lengths=[2, 9], seed=1
     )
     assert [(f.length, f.control) for f in found] == [(n, c) for n in (2, 9) for c in CONTROLS]
     for each in found:
@@ -322,7 +324,7 @@ def test_a_uniform_model_cannot_separate(tokenizer: Tokenizer) -> None:
 
 def test_a_bigram_model_separates_longer_sequences_better(tokenizer: Tokenizer) -> None:
     found = compare_with_controls(
-        bigrams(tokenizer), tokenizer, TEXT.test, TEXT.train, number=150, lengths=[4, 64], seed=0
+        bigrams(tokenizer), tokenizer, [TEXT.test], TEXT.train, number=150, lengths=[4, 64], seed=0
     )
     summaries = {(f.length, f.control): f.summary() for f in found}
     for control in CONTROLS[:3]:
@@ -365,7 +367,7 @@ def test_a_perfect_model_separates_every_control(tokenizer: Tokenizer) -> None:
     texts = [tokenizer.encode(at.words(k)).tolist() for k in range(12)]
     model = Recited(texts, tokenizer.size)
     found = compare_with_controls(
-        model, tokenizer, TEXT.test, TEXT.train, number=12, lengths=[at.length], seed=0
+        model, tokenizer, [TEXT.test], TEXT.train, number=12, lengths=[at.length], seed=0
     )
     for each in found:
         summary = each.summary()
@@ -379,7 +381,7 @@ def test_impossible_sequences_have_no_mean() -> None:
     logs = bigrams(tokenizer).logs.clone()
     logs[:, :3] = -math.inf  # it knows of no words but the commonest
     found = compare_with_controls(
-        Table(logs), tokenizer, TEXT.test, TEXT.train, number=30, lengths=[60], seed=0
+        Table(logs), tokenizer, [TEXT.test], TEXT.train, number=30, lengths=[60], seed=0
     )
     for each in found:
         summary = each.summary()
@@ -400,7 +402,7 @@ def test_likelihoods_do_not_depend_on_the_number_of_sequences(name: str) -> None
 
     def scored(number: int) -> list[module.ControlComparison]:
         return compare_with_controls(
-            model, tokenizer, TEXT.test, TEXT.train, number=number, lengths=[5, 128], seed=2
+            model, tokenizer, [TEXT.test], TEXT.train, number=number, lengths=[5, 128], seed=2
         )
 
     for few, many in zip(scored(3), scored(130), strict=True):  # more than are scored together

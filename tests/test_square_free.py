@@ -2,11 +2,14 @@
 
 import json
 import math
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 
 from arithmetext.errors import InputError
@@ -15,17 +18,21 @@ from arithmetext.evaluation.square_free import (
     KINDS,
     RUNS,
     STRETCH_WORDS,
+    WAYS,
     Pool,
+    PromptsWithRuns,
     RunLikelihoods,
     Stretches,
+    Way,
+    WordSample,
     are_square_free,
     fitting,
     impossible,
-    run_prompt,
+    periodic,
+    place_for_run,
     runs,
+    runs_at,
     spliced,
-    word_frequencies,
-    words_in_runs,
 )
 from arithmetext.models.gpt import GPT, GPTConfig
 from arithmetext.models.hmm import HMM, HMMConfig
@@ -37,9 +44,10 @@ from arithmetext.tokens.spelling import spell
 from arithmetext.trees import factor, pack, unpack
 from conftest import tolerance
 from stand_in import StandIn
-from test_likelihood import TEXT, Table, bigrams, sequences, uniform
+from test_likelihood import TEXT, Table, bigrams, uniform
 
-FREQUENCIES = word_frequencies(TEXT.train, 0)
+SAMPLE = WordSample(TEXT.train, 0)
+FREQUENCIES = SAMPLE.frequencies()
 
 
 @pytest.fixture(scope="module", params=["bpe", "words"])
@@ -66,7 +74,7 @@ def test_frequencies_are_those_of_training() -> None:
     for word in ("10", "1010", "11001010"):
         share = shares[kinds == pack(word)]
         assert share == pytest.approx((text == pack(word)).mean(), rel=0.05)
-    assert not np.array_equal(shares[:9], word_frequencies(TEXT.train, 1)[1][:9])
+    assert not np.array_equal(shares[:9], WordSample(TEXT.train, 1).frequencies()[1][:9])
 
 
 # Runs
@@ -78,43 +86,174 @@ def lengths(text: Words) -> list[int]:
     return [len(run) for run in letters.split(".")[1:-1]]
 
 
-@pytest.mark.parametrize("run", RUNS)
-def test_runs_have_exactly_the_requested_length(tokenizer: Tokenizer, run: int) -> None:
-    phases = set()
-    at = sequences(tokenizer, 60)
-    for k in range(30):
-        text = words_in_runs(run, 500, *FREQUENCIES, at.random(k, run))
-        assert set(lengths(text)) == {run}
-        phases.add(int(np.argmin(are_square_free(text))))
-        ids = run_prompt(at, run, k, *FREQUENCIES)
+def prompts(tokenizer: Tokenizer, length: int = 60, seed: int = 0) -> PromptsWithRuns:
+    return PromptsWithRuns(tokenizer, [TEXT.test], TEXT.train, length=length, seed=seed)
+
+
+each_way = pytest.mark.parametrize("way", WAYS)
+each_run = pytest.mark.parametrize("run", RUNS)
+integers_from = st.integers(2, 10**15)
+seeds = st.integers(0, 2**32)
+
+
+@each_run
+def test_periodic_runs_begin_at_each_of_their_words(run: int) -> None:
+    patterns = [periodic(run, 50, np.random.default_rng(seed)) for seed in range(60)]
+    assert {int(np.argmin(pattern)) for pattern in patterns} == set(range(run + 1))
+    for pattern in patterns:
+        first = int(np.argmin(pattern))
+        assert np.flatnonzero(~pattern).tolist() == list(range(first, 50, run + 1))
+
+
+@given(integers_from, st.integers(20, 200), seeds)
+def test_short_runs_by_residue_are_possible(start: int, count: int, seed: int) -> None:
+    """Brute force: no multiple of 4 or 9 is square-free, and runs are as long as they can be."""
+    integers = start + np.arange(count)
+    may_be = [n % 4 > 0 and n % 9 > 0 for n in integers.tolist()]
+    threes = runs_at(integers, 3, np.random.default_rng(seed))
+    assert threes.tolist() == may_be
+    twos = runs_at(integers, 2, np.random.default_rng(seed)).tolist()
+    text = "".join("f" if free else "." for free in twos)
+    assert "fff" not in text
+    for i, n in enumerate(integers.tolist()[:-2]):
+        if n % 4 == 1 and all(may_be[i : i + 3]):
+            assert text[i : i + 3] in ("ff.", ".ff")
+    changed = [n % 4 for n, was, now in zip(integers, may_be, twos, strict=True) if was != now]
+    assert set(changed) <= {1, 3}
+    assert all(was or not now for was, now in zip(may_be, twos, strict=True))
+
+
+def test_runs_of_two_lack_their_first_word_as_often_as_their_last() -> None:
+    integers = np.arange(36 * 2000)
+    free = runs_at(integers, 2, np.random.default_rng(0))
+    lost = integers[(integers % 4 > 0) & (integers % 9 > 0) & ~free] % 4
+    assert len(lost) == 6 * 2000  # six of nine triples modulo 36 have no multiple of 9
+    assert (lost == 1).mean() == pytest.approx(0.5, abs=0.03)
+
+
+@given(integers_from, st.sampled_from(RUNS))
+def test_a_run_is_inserted_between_words_that_are_not_square_free(n: int, run: int) -> None:
+    place = place_for_run(run, n)
+    assert n <= place < n + 36
+
+    def fits(first: int) -> bool:
+        misfits = [m % 4 == 0 or m % 9 == 0 for m in range(first - 1, first + run + 1)]
+        return misfits[0] and misfits[-1] and (run > 3 or sum(misfits) == 2)
+
+    assert fits(place)
+    assert not any(map(fits, range(n, place)))
+    misplaced = [m for m in range(place, place + run) if m % 4 == 0 or m % 9 == 0]
+    assert len(misplaced) == (run > 3)  # exactly one word of a long run does not fit
+
+
+@given(integers_from, seeds)
+def test_words_drawn_at_integers_fit_them(start: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    integers = start + np.arange(72)
+    free = random.random(72) < 0.5
+    for n, word, wanted in zip(
+        integers.tolist(),
+        SAMPLE.draw_at(integers, free, random).tolist(),
+        free.tolist(),
+        strict=True,
+    ):
+        assert bool(are_square_free(np.array([word], np.uint64))[0]) == wanted
+        impossible_there = wanted and (n % 4 == 0 or n % 9 == 0)
+        assert fitting(word)[n % 36] == (not impossible_there) or word in SMOOTH
+
+
+# Words of integers without a prime above 3, which `fitting` ignores.
+SMOOTH = {int(words(n, n + 1)[0]) for a in range(24) for b in range(16) if (n := 2**a * 3**b) > 1}
+
+
+def test_drawn_words_are_as_frequent_as_in_the_text() -> None:
+    """Given square-free or not; and given the residue too, against the text of other integers."""
+    kinds, shares = FREQUENCIES
+    random = np.random.default_rng(0)
+    for free in (True, False):
+        which = are_square_free(kinds) == free
+        drawn = SAMPLE.draw(np.full(30_000, free), random)
+        expected = 30_000 * shares[which] / shares[which].sum()
+        counts = np.array([(drawn == word).sum() for word in kinds[which]])
+        assert counts.sum() == 30_000
+        assert (np.abs(counts - expected) <= 5 * np.sqrt(expected) + 2).all()
+    _, hi = TEXT.train[4]
+    text, residues = words(hi - 10**6, hi), np.arange(hi - 10**6, hi) % 36
+    for residue, free in ((1, True), (10, True), (6, True), (8, False), (9, False), (5, False)):
+        there = text[(residues == residue) & (are_square_free(text) == free)]
+        drawn = SAMPLE.draw_at(np.full(20_000, residue), np.full(20_000, free), random)
+        sampled = len(there) * 2**18 / 10**6  # words of this kind in the sample, about
+        for word in np.unique(there)[:6]:
+            share = (there == word).mean()
+            error = math.sqrt(share * (1 - share) / sampled)
+            assert (drawn == word).mean() == pytest.approx(share, abs=5 * error + 0.01)
+
+
+@each_way
+@each_run
+def test_prompts_have_runs_of_the_requested_length(
+    tokenizer: Tokenizer, way: Way, run: int
+) -> None:
+    made = prompts(tokenizer)
+    longest = set()
+    for k in range(20):
+        ids = made.made(way, run, k)
         assert (ids.dtype, ids.shape) == (np.int64, (60,))
         inside = tokenizer.decode(ids, inside=True)
         assert len(inside.malformed) == 0
-        assert set(lengths(inside.words)) <= {run}
-    assert phases == set(range(run + 1))
+        found = set(lengths(inside.words))
+        longest.add(max(found))
+        if way == "by frequency":
+            assert found == {run}
+        else:
+            assert found <= set(range(4)) | {run}
+        if run == 2 and way != "inserted":
+            assert found <= {0, 1, 2}
+        assert run in found
+        if way == "inserted" and run > 3:
+            assert lengths(inside.words).count(run) == 1
+    assert longest == ({3} if run < 4 and way == "inserted" else {run})
 
 
-def test_words_of_runs_are_as_frequent_as_in_the_text() -> None:
-    kinds, shares = FREQUENCIES
-    text = words_in_runs(3, 40_000, *FREQUENCIES, np.random.default_rng(0))
-    for free, count in ((True, 30_000), (False, 10_000)):
-        which = are_square_free(kinds) == free
-        expected = count * shares[which] / shares[which].sum()
-        counts = np.array([(text == word).sum() for word in kinds[which]])
-        assert counts.sum() == count
-        assert (np.abs(counts - expected) <= 5 * np.sqrt(expected) + 2).all()
+@each_run
+def test_only_the_run_differs_from_the_text(tokenizer: Tokenizer, run: int) -> None:
+    """By brute force over all places of the true text where the prompt may stand."""
+    made = prompts(tokenizer, 120)
+    for k in range(10):
+        true, start = made.sequences.words(k), made.sequences.start(k)
+        ids = made.made("inserted", run, k)
+        prompt = tokenizer.decode(ids, inside=True).words
+        count = len(prompt)
+        different = [
+            np.flatnonzero(prompt != true[i : i + count]) for i in range(len(true) - count)
+        ]
+        at = min(range(len(different)), key=lambda i: len(different[i]))
+        assert len(different[at]) <= run
+        free = are_square_free(prompt)
+        places = [
+            i
+            for i in range(1, count - run)
+            if place_for_run(run, start + at + i) == start + at + i
+            and free[i : i + run].all()
+            and set(different[at]) <= set(range(i, i + run))
+        ]
+        assert places
+        # The run is in the middle, half of the tokens before it and half after.
+        ended = np.cumsum(tokenizer.words_ended[ids])
+        tokens = np.searchsorted(ended, places)
+        assert (np.abs(tokens - 60) < 5 * run).any()
 
 
-def test_runs_are_scored(tokenizer: Tokenizer) -> None:
+@each_way
+def test_runs_are_scored(tokenizer: Tokenizer, way: Way) -> None:
     model = bigrams(tokenizer)
-    found = runs(model, tokenizer, TEXT.test, TEXT.train, number=60, length=64, seed=3)
+    found = runs(model, tokenizer, [TEXT.test], TEXT.train, way=way, number=20, length=64, seed=3)
     assert list(found.runs) == list(RUNS)
-    at = sequences(tokenizer, 64, seed=3)
-    frequencies = word_frequencies(TEXT.train, 3)
+    made = prompts(tokenizer, 64, seed=3)
     for k, run in ((0, 2), (7, 5)):
         for values, ids in (
-            (found.true, at.true(k)),
-            (found.runs[run], run_prompt(at, run, k, *frequencies)),
+            (found.true, made.true(k)),
+            (found.runs[run], made.made(way, run, k)),
         ):
             pairs = pairwise(ids)
             expected = np.mean([float(model.logs[a, b]) for a, b in pairs])
@@ -123,6 +262,17 @@ def test_runs_are_scored(tokenizer: Tokenizer) -> None:
     json.dumps(to_json(summary))
     assert [each.run for each in summary.runs] == list(RUNS)
     assert summary.runs[1].mean.value == pytest.approx(found.runs[3].mean())
+
+
+def test_a_prompt_is_decided_by_seed_way_run_length_and_number(tokenizer: Tokenizer) -> None:
+    seen = set()
+    for way in WAYS:
+        for length, seed in ((40, 0), (41, 0), (40, 1)):
+            made, again = (prompts(tokenizer, length, seed) for _ in range(2))
+            for run in RUNS:
+                assert np.array_equal(made.made(way, run, 2), again.made(way, run, 2))
+                seen |= {made.made(way, run, k)[:30].tobytes() for k in (2, 3)}
+    assert len(seen) == len(WAYS) * 3 * len(RUNS) * 2
 
 
 @pytest.mark.parametrize(
@@ -141,13 +291,13 @@ def test_within_is_the_share_in_the_middle_of_the_true_prompts(
 
 def test_runs_without_anything_to_score_raise() -> None:
     tokenizer = WordTokens.commonest(64)
-    for test in (runs, impossible):
+    for test in (partial(runs, way="inserted"), impossible):
         for number, length in ((0, 64), (3, 1)):
             with pytest.raises(InputError, match=r"^give a number of 1 or more"):
                 test(
                     uniform(tokenizer),
                     tokenizer,
-                    TEXT.test,
+                    [TEXT.test],
                     TEXT.train,
                     number=number,
                     length=length,
@@ -291,7 +441,7 @@ def test_a_window_without_context_raises(tokenizer: Tokenizer, pool: Pool) -> No
 
 def test_a_uniform_model_pays_by_the_number_of_tokens(tokenizer: Tokenizer) -> None:
     found = impossible(
-        uniform(tokenizer), tokenizer, TEXT.test, TEXT.train, number=20, length=80, seed=0
+        uniform(tokenizer), tokenizer, [TEXT.test], TEXT.train, number=20, length=80, seed=0
     )
     assert list(found.nats) == list(KINDS)
     for nats in found.nats.values():
@@ -349,7 +499,7 @@ def test_a_model_of_the_period_pays_the_same_for_misplaced_words() -> None:
     """Words cost more where they do not fit; that they never occur in a row adds nothing."""
     tokenizer = WordTokens.commonest(250, x=10**8)
     found = impossible(
-        Fours(tokenizer), tokenizer, TEXT.test, TEXT.train, number=60, length=40, seed=0
+        Fours(tokenizer), tokenizer, [TEXT.test], TEXT.train, number=60, length=40, seed=0
     )
     summary = found.summary()
     assert summary.auc["here"].low > 0.9
@@ -359,12 +509,33 @@ def test_a_model_of_the_period_pays_the_same_for_misplaced_words() -> None:
     assert abs(difference.mean()) < 0.5
 
 
-def test_a_model_of_the_period_finds_all_runs_but_3_unlikely() -> None:
-    """In the paper's test such a model seems to know that four square-free words never occur."""
+def test_which_way_shows_what_to_a_model_of_the_period() -> None:
+    """It knows multiples of 4 only, yet seems to know that four square-free words never occur."""
     tokenizer = WordTokens.commonest(250, x=10**8)
-    found = runs(Fours(tokenizer), tokenizer, TEXT.test, TEXT.train, number=25, length=40, seed=0)
-    areas = {each.run: each.auc.value for each in found.summary().runs}
-    assert min(areas[run] for run in RUNS if run != 3) > 0.9 > areas[3]
+    areas, means = {}, {}
+    for way in WAYS:
+        found = runs(
+            Fours(tokenizer),
+            tokenizer,
+            [TEXT.test],
+            TEXT.train,
+            way=way,
+            number=10,
+            length=40,
+            seed=0,
+        )
+        areas[way] = {each.run: each.auc.value for each in found.summary().runs}
+        means[way] = {run: values.mean() for run, values in found.runs.items()}
+    by_frequency, by_residue, inserted = (areas[way] for way in WAYS)
+    # Words drawn by their frequencies break the period, except in runs of three.
+    assert min(by_frequency[run] for run in RUNS if run != 3) > 0.9 > by_frequency[3]
+    # Given the residue, only runs that never occur do.
+    assert min(by_residue[run] for run in (4, 5, 6)) > 0.95 > by_residue[2] > by_residue[3]
+    assert means["by residue"][2] > max(means["by residue"][run] for run in (4, 5, 6)) + 0.3
+    assert means["by frequency"][2] < means["by frequency"][4] + 0.3
+    # A single run among true words counts less.
+    for run in (4, 5, 6):
+        assert 0.5 < inserted[run] < by_residue[run]
 
 
 def test_summary_of_stretches() -> None:
@@ -397,7 +568,7 @@ def test_stretches_do_not_depend_on_their_number(tokenizer: Tokenizer, name: str
         config = GPTConfig(layers=1, heads=1, context=128)
         model = GPT(config, vocabulary=tokenizer.size, causal=True).double()
     few, many = (
-        impossible(model, tokenizer, TEXT.test, TEXT.train, number=number, length=128, seed=4)
+        impossible(model, tokenizer, [TEXT.test], TEXT.train, number=number, length=128, seed=4)
         for number in (8, 90)
     )
     left = len(few.nats["true"])
@@ -408,13 +579,14 @@ def test_stretches_do_not_depend_on_their_number(tokenizer: Tokenizer, name: str
         )
 
 
-def test_runs_do_not_depend_on_their_number(tokenizer: Tokenizer) -> None:
+@each_way
+def test_runs_do_not_depend_on_their_number(tokenizer: Tokenizer, way: Way) -> None:
     torch.manual_seed(0)
     model = HMM(HMMConfig(states=8, conditioned="sequence"), vocabulary=tokenizer.size).double()
     close = {"rtol": tolerance(tokenizer.size)}
     few, many = (
-        runs(model, tokenizer, TEXT.test, TEXT.train, number=number, length=32, seed=4)
-        for number in (3, 20)
+        runs(model, tokenizer, [TEXT.test], TEXT.train, way=way, number=number, length=32, seed=4)
+        for number in (3, 12)
     )
     np.testing.assert_allclose(few.true, many.true[:3], **close)
     for run in RUNS:

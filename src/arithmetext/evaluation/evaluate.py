@@ -61,10 +61,10 @@ def _parts(
         )
         yield "context", by_context(model, scored)
         lengths = doubling(2, length)
-        inputs = (model, tokenizer, window, subject.trained)
+        inputs = (model, tokenizer, [window], subject.trained)
         compared = compare_with_controls(*inputs, lengths=lengths, number=sequences, seed=seed)
         yield "likelihood", [each.summary() for each in compared]
-        run_prompts = runs(*inputs, length=length, number=sequences, seed=seed)
+        run_prompts = runs(*inputs, way="by frequency", length=length, number=sequences, seed=seed)
         yield "square_free_runs", run_prompts.summary()
         if length >= MIN_CONTEXT:
             stretches = impossible(*inputs, length=length, number=sequences, seed=seed)

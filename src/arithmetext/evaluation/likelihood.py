@@ -95,7 +95,7 @@ class ControlComparison:
 def compare_with_controls(
     model: LanguageModel,
     tokenizer: Tokenizer,
-    window: Range,
+    windows: Sequence[Range],
     train: Sequence[Range],
     *,
     number: int,
@@ -104,7 +104,7 @@ def compare_with_controls(
 ) -> list[ControlComparison]:
     """Compare `number` sequences of each length with every control.
 
-    Each length has its own sequences. Sequence k of a control is a pure function of (seed, window,
+    Each length has its own sequences. Sequence k of a control is a pure function of (seed, windows,
     control, length, k). Token frequencies are counted in the training ranges.
     """
     check_sizes(number, *lengths)
@@ -113,7 +113,7 @@ def compare_with_controls(
     total = number * len(lengths) * (1 + len(CONTROLS))
     with progress("likelihood", total, "sequences") as advance:
         for length in lengths:
-            sequences = Sequences(tokenizer, window, length=length, seed=seed)
+            sequences = Sequences(tokenizer, windows, length=length, seed=seed)
             true = per_token(model, [sequences.true(k) for k in range(number)], advance)
             for control in CONTROLS:
                 ids = [sequences.made_up(control, k, frequencies) for k in range(number)]
@@ -132,13 +132,15 @@ def check_sizes(number: int, *lengths: int) -> None:
 
 
 class Sequences:
-    """Sequences of `length` tokens from random places of a range, and their controls."""
+    """Sequences of `length` tokens from random places of some ranges, and their controls."""
 
-    def __init__(self, tokenizer: Tokenizer, window: Range, *, length: int, seed: int) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, ranges: Sequence[Range], *, length: int, seed: int
+    ) -> None:
         self.tokenizer, self.length, self.seed = tokenizer, length, seed
         self._words: dict[int, Words] = {}  # cached, since sieving takes long for large integers
         # One token more than needed, so that a control may delete a word.
-        self.windows = TokenWindows(tokenizer, [window], length + 1)
+        self.windows = TokenWindows(tokenizer, ranges, length + 1)
 
     def start(self, k: int) -> int:
         """The first integer of sequence k."""
@@ -173,10 +175,10 @@ class Sequences:
         elif control == "backwards":
             words = words[::-1]
         else:
-            words = np.delete(words, self._middle(words))
+            words = np.delete(words, self.middle(words))
         return cut(self.tokenizer, words, self.length)
 
-    def _middle(self, words: Words) -> int:
+    def middle(self, words: Words) -> int:
         """The index of the word in which the middle token of the sequence begins."""
         ids = self.tokenizer.encode(words, threads=1)
         return int(self.tokenizer.words_ended[ids[: ENCODER_WARMUP + self.length // 2]].sum())

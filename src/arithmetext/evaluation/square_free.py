@@ -1,9 +1,20 @@
 """Four square-free words in a row: does a model know that they never occur?
 
 One of any four consecutive integers is divisible by 4, so four square-free words in a row are
-impossible. `runs` is the paper's test. It compares true prompts with prompts that repeat a run of
-square-free words and one word that is not square-free. This test cannot tell impossible from rare
-or misplaced words, since its prompts occur nowhere in the text.
+impossible. `runs` is the paper's test. It compares true prompts with prompts that have runs of k
+square-free words. The paper does not say how it makes these prompts, so `WAYS` has three ways:
+
+    by frequency   k square-free words, one that is not, and so on. All words are drawn with their
+                   frequencies, so even for k = 2 and 3 the prompt occurs nowhere.
+    by residue     The words of consecutive integers n are drawn given n modulo 36 and given whether
+                   they are square-free. For k = 2 and 3, multiples of 4 and 9 are not square-free.
+                   For k > 3 the runs are those of the first way. Some of them contain multiples of
+                   4 or 9, which get square-free words drawn with their frequencies.
+    inserted       True text, in whose middle one run replaces the words of k integers. Before and
+                   after the run are multiples of 4 or 9, and all other words are true. For k = 2
+                   and 3 the new words fit modulo 36. For k > 3 all but one fit.
+
+In none of them can the test tell impossible words from misplaced ones.
 
 `impossible` is a test that can. In the middle of the text, it replaces the four words from n
 on by other words whose unigram log-probability is equal within 0.1 nats:
@@ -29,7 +40,7 @@ tokens before.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -49,7 +60,10 @@ from .estimates import Estimate
 from .likelihood import Sequences, Values, auc, check_sizes, mean, paired, per_token
 from .scoring import score
 
+Way = Literal["by frequency", "by residue", "inserted"]
+WAYS: tuple[Way, ...] = get_args(Way)
 RUNS = (2, 3, 4, 5, 6)
+LONGEST_RUN = 3  # of those that occur: one of any four consecutive integers is divisible by 4
 KINDS = ("true", "here", "elsewhere", "impossible")
 STRETCH_WORDS = 4  # words in a stretch
 MATCH_TOLERANCE = 0.1  # nats by which matched unigram log-probabilities may differ
@@ -57,10 +71,13 @@ MATCH_TOLERANCE = 0.1  # nats by which matched unigram log-probabilities may dif
 Bools = NDArray[np.bool_]
 Indices = NDArray[np.int64]
 
-_COUNTED_WORDS = 256, 1024  # word frequencies are counted in 256 windows of 1024 words
+_COUNTED_WORDS = 256, 1024  # words are drawn from 256 windows of 1024 words
 _POOL = 1 << 16  # stretches to choose from
-# Values of `use` in `Sequences.random`: runs of k words use _USE_RUNS + k.
-_USE_RUNS, _USE_STRETCHES = 16, 32
+MODULUS = 36  # the least modulus that tells multiples of 4 and 9
+# Values of `use` in `Sequences.random`; a run of k words adds k.
+_USE_STRETCHES = 32
+_USE_RUNS: dict[Way, int] = {"by frequency": 16, "by residue": 64, "inserted": 96}
+_MARGIN = 128  # more tokens than a prompt has, so that a run has enough true text on both sides
 _STRETCH_TOKENS = STRETCH_WORDS * 65  # at most: a word has at most 64 letters, and a space
 
 
@@ -70,12 +87,49 @@ def are_square_free(words: Words) -> Bools:
     return free
 
 
-def word_frequencies(ranges: Sequence[Range], seed: int) -> tuple[Words, Values]:
-    """The distinct words among 2^18 words of random windows, and the frequency of each."""
-    windows = random_windows(ranges, *_COUNTED_WORDS, seed)
-    seen = np.concatenate([words_in_buffer(lo, hi).copy() for lo, hi in windows])
-    words, counts = np.unique(seen, return_counts=True)
-    return words, counts / counts.sum()
+class WordSample:
+    """2^18 words from random windows of the text, to draw random words from."""
+
+    def __init__(self, ranges: Sequence[Range], seed: int) -> None:
+        windows = random_windows(ranges, *_COUNTED_WORDS, seed)
+        words = np.concatenate([words_in_buffer(lo, hi).copy() for lo, hi in windows])
+        residues = np.concatenate([np.arange(lo, hi) % MODULUS for lo, hi in windows])
+        groups = MODULUS * are_square_free(words) + residues
+        self.words = words[np.argsort(groups, kind="stable")]
+        self._sizes = np.bincount(groups, minlength=2 * MODULUS)
+        self._begins = np.cumsum(self._sizes) - self._sizes
+
+    def frequencies(self) -> tuple[Words, Values]:
+        """The distinct words and the frequency of each."""
+        words, counts = np.unique(self.words, return_counts=True)
+        return words, counts / counts.sum()
+
+    def draw(self, free: Bools, random: np.random.Generator) -> Words:
+        """Words that are square-free or not, as requested, drawn with their frequencies."""
+        return self._pick(*self._all(free), random)
+
+    def draw_at(self, integers: Indices, free: Bools, random: np.random.Generator) -> Words:
+        """The same, given each integer modulo 36, except for square-free words at multiples of 4
+        and 9: there are none in the text, so these are drawn with their frequencies.
+        """
+        groups = MODULUS * free + integers % MODULUS
+        begins, sizes = self._all(free)
+        some = self._sizes[groups] > 0
+        begins, sizes = (
+            np.where(some, of_residue[groups], of_all)
+            for of_residue, of_all in ((self._begins, begins), (self._sizes, sizes))
+        )
+        return self._pick(begins, sizes, random)
+
+    def _all(self, free: Bools) -> tuple[Indices, Indices]:
+        """Where the square-free words, or the others, begin, and how many they are."""
+        others = self._sizes[:MODULUS].sum()
+        return np.where(free, others, 0), np.where(free, len(self.words) - others, others)
+
+    def _pick(self, begins: Indices, sizes: Indices, random: np.random.Generator) -> Words:
+        """A random one of the `sizes` words from number `begins` on, for each place."""
+        picked: Words = self.words[begins + random.integers(sizes)]
+        return picked
 
 
 # Runs of square-free words
@@ -143,55 +197,121 @@ class RunLikelihoods:
 def runs(
     model: LanguageModel,
     tokenizer: Tokenizer,
-    window: Range,
+    windows: Sequence[Range],
     train: Sequence[Range],
     *,
+    way: Way,
     number: int,
     length: int,
     seed: int,
 ) -> RunLikelihoods:
     """The paper's test, with `number` prompts of each kind.
 
-    Prompt k of a kind is a pure function of (seed, window, kind, length, k).
+    Prompt k of a kind is a pure function of (seed, windows, way, run, length, k).
     """
     check_sizes(number, length)
-    frequencies = word_frequencies(train, seed)
-    sequences = Sequences(tokenizer, window, length=length, seed=seed)
+    prompts = PromptsWithRuns(tokenizer, windows, train, length=length, seed=seed)
     with progress("square-free runs", number * (1 + len(RUNS)), "sequences") as advance:
         return RunLikelihoods(
-            per_token(model, [sequences.true(k) for k in range(number)], advance),
+            per_token(model, [prompts.true(k) for k in range(number)], advance),
             {
-                run: per_token(
-                    model,
-                    [run_prompt(sequences, run, k, *frequencies) for k in range(number)],
-                    advance,
-                )
+                run: per_token(model, [prompts.made(way, run, k) for k in range(number)], advance)
                 for run in RUNS
             },
         )
 
 
-def run_prompt(sequences: Sequences, run: int, k: int, words: Words, shares: Values) -> LongIds:
-    """Prompt k with runs of `run` square-free words, [length]."""
-    random = sequences.random(k, _USE_RUNS + run)
-    text = words_in_runs(run, sequences.windows.length, words, shares, random)
-    return cut(sequences.tokenizer, text, sequences.length)
+class PromptsWithRuns:
+    """True prompts of `length` tokens, and prompts with runs of square-free words."""
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        windows: Sequence[Range],
+        train: Sequence[Range],
+        *,
+        length: int,
+        seed: int,
+    ) -> None:
+        self.tokenizer, self.length = tokenizer, length
+        self.sample = WordSample(train, seed)
+        self.sequences = Sequences(tokenizer, windows, length=length + _MARGIN, seed=seed)
+
+    def true(self, k: int) -> LongIds:
+        """True prompt k, [length]."""
+        return self.sequences.true(k)[: self.length]
+
+    def made(self, way: Way, run: int, k: int) -> LongIds:
+        """Prompt k with runs of `run` square-free words, [length]."""
+        sequences, sample = self.sequences, self.sample
+        random = sequences.random(k, _USE_RUNS[way] + run)
+        count = sequences.windows.length
+        if way == "by frequency":
+            words = sample.draw(periodic(run, count, random), random)
+        elif way == "by residue":
+            integers = sequences.start(k) + np.arange(count)
+            words = sample.draw_at(integers, runs_at(integers, run, random), random)
+        else:
+            return self._inserted(run, k, random)
+        return cut(self.tokenizer, words, self.length)
+
+    def _inserted(self, run: int, k: int, random: np.random.Generator) -> LongIds:
+        words, start = self.sequences.words(k).copy(), self.sequences.start(k)
+        place = place_for_run(run, start + self.sequences.middle(words)) - start
+        inside = slice(place, place + run)
+        integers = start + np.arange(place, place + run)
+        words[inside] = self.sample.draw_at(integers, np.ones(run, np.bool_), random)
+        ids = self.tokenizer.encode(words, threads=1).astype(np.int64)
+        ended = np.cumsum(self.tokenizer.words_ended[ids])
+        first, last = np.searchsorted(ended, [place, place + run])  # tokens that the run is in
+        begin = (int(first) + int(last) + 1 - self.length) // 2
+        return ids[begin : begin + self.length]
 
 
-def words_in_runs(
-    run: int, count: int, words: Words, shares: Values, random: np.random.Generator
-) -> Words:
-    """`count` random words: `run` square-free words, one that is not, and so on.
+def periodic(run: int, count: int, random: np.random.Generator) -> Bools:
+    """Which of `count` words are square-free: `run` in a row, then one that is not, and so on.
 
-    Words are drawn with their frequencies. The text begins at a random word of a run.
+    The first word is a random word of this pattern.
     """
-    free = are_square_free(words)
+    inside: Bools = (np.arange(count) + random.integers(run + 1)) % (run + 1) < run
+    return inside
 
-    def drawn(which: Bools) -> Words:
-        return random.choice(words[which], count, p=shares[which] / shares[which].sum())
 
-    inside = (np.arange(count) + random.integers(run + 1)) % (run + 1) < run
-    return np.where(inside, drawn(free), drawn(~free))
+def runs_at(integers: Indices, run: int, random: np.random.Generator) -> Bools:
+    """Which words of consecutive integers are square-free, in runs of `run` words.
+
+    For runs of three, all that are not divisible by 4 or 9. For runs of two, where the three
+    integers between two multiples of 4 are all of this kind, a random one of the outer two is not
+    square-free. Longer runs are impossible; they are periodic.
+    """
+    if run > LONGEST_RUN:
+        return periodic(run, len(integers), random)
+    free = _may_be_free(integers)
+    if run < LONGEST_RUN:
+        fours = integers // 4
+        whole = np.all([_may_be_free(4 * fours + j) for j in (1, 2, 3)], axis=0)
+        outer = random.choice([1, 3], int(fours[-1] - fours[0]) + 1)[fours - fours[0]]
+        free &= ~(whole & (integers % 4 == outer))
+    return free
+
+
+def place_for_run(run: int, n: int) -> int:
+    """The first integer from n on where `run` words can be replaced by a run.
+
+    The integers before and after the run are multiples of 4 or 9. In it there are none, unless it
+    is longer than three.
+    """
+    places = n + np.arange(MODULUS)
+    bounded = ~(_may_be_free(places - 1) | _may_be_free(places + run))
+    if run <= LONGEST_RUN:
+        bounded &= np.all([_may_be_free(places + j) for j in range(run)], axis=0)
+    return n + int(np.argmax(bounded))
+
+
+def _may_be_free(integers: Indices) -> Bools:
+    """Which integers can be square-free as far as n modulo 36 tells."""
+    free: Bools = (integers % 4 > 0) & (integers % 9 > 0)
+    return free
 
 
 # Stretches put into the text
@@ -229,7 +349,7 @@ class Stretches:
 def impossible(
     model: LanguageModel,
     tokenizer: Tokenizer,
-    window: Range,
+    windows: Sequence[Range],
     train: Sequence[Range],
     *,
     number: int,
@@ -238,11 +358,11 @@ def impossible(
 ) -> Stretches:
     """Score stretches of each kind at `number` places, with `length` tokens of context and stretch.
 
-    The stretches of place k depend only on (seed, window, length, k).
+    The stretches of place k depend only on (seed, windows, length, k).
     """
     check_sizes(number, length)
-    pool = Pool(*word_frequencies(train, seed), seed)
-    places = Sequences(tokenizer, window, length=length + _STRETCH_TOKENS, seed=seed)
+    pool = Pool(*WordSample(train, seed).frequencies(), seed)
+    places = Sequences(tokenizer, windows, length=length + _STRETCH_TOKENS, seed=seed)
     border = integers_for(tokenizer, length)
     rows, scored = [np.zeros((0, length), np.int64)], [np.zeros((0, length), np.bool_)]
     for k in range(number):
@@ -274,14 +394,14 @@ class Pool:
         random = np.random.default_rng([seed, _USE_STRETCHES])
         self.stretches = random.choice(len(words), (_POOL, STRETCH_WORDS), p=shares)
         self.weights = self.logs[self.stretches].sum(1)
-        self.misfits = [self._misfits(self.stretches, n) for n in range(36)]
+        self.misfits = [self._misfits(self.stretches, n) for n in range(MODULUS)]
         self.possible = np.any([~misfits[0].any(1) for misfits in self.misfits], axis=0)
 
     def choose(self, n: int, random: np.random.Generator) -> dict[str, Words] | None:
         """An impossible stretch that begins at n, and matching stretches; None if none match."""
         drawn = random.choice(len(self.words), STRETCH_WORDS, p=self.free)
         near = np.flatnonzero(np.abs(self.weights - self.logs[drawn].sum()) <= MATCH_TOLERANCE)
-        misfits = self.misfits[n % 36][:, near]
+        misfits = self.misfits[n % MODULUS][:, near]
         alike = (misfits == self._misfits(drawn[None], n)).all((0, 2))
         chosen = {"impossible": drawn}
         kinds = (("here", ~misfits[0].any(1)), ("elsewhere", alike & self.possible[near]))
@@ -310,7 +430,7 @@ def fitting(word: int) -> list[bool]:
         needed = [residue % (p * p) != 0 for p in (2, 3) if residue % p == 0]
         return leaves[: len(needed)] == needed and len(leaves) > len(needed)
 
-    return [fits(residue) for residue in range(36)]
+    return [fits(residue) for residue in range(MODULUS)]
 
 
 def spliced(

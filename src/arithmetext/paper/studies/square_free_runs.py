@@ -70,9 +70,9 @@ def run(settings: Settings) -> Result:
 def _measure(model: TrainedModel, settings: Settings) -> Likelihoods:
     subject = model.load()
     test = unseen(settings.at, subject.seen)
-    inputs = subject.model, subject.tokenizer, test, subject.trained
+    inputs = subject.model, subject.tokenizer, [test], subject.trained
     number, length, seed = settings.sequences, settings.tokens, settings.seed
-    scored = runs(*inputs, number=number, length=length, seed=seed)
+    scored = runs(*inputs, way="by frequency", number=number, length=length, seed=seed)
     stretches = impossible(*inputs, number=number, length=length, seed=seed)
     return Likelihoods(*scored.distributions(), stretches.summary())
 

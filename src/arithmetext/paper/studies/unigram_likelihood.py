@@ -59,7 +59,7 @@ def settings(scale: str) -> Settings:
 def run(settings: Settings) -> Result:
     subject = settings.model.load()
     test = unseen(settings.at, subject.seen)
-    inputs = subject.model, subject.tokenizer, test, subject.trained
+    inputs = subject.model, subject.tokenizer, [test], subject.trained
     number, seed = settings.sequences, settings.seed
     compared = compare_with_controls(
         *inputs, number=number, lengths=doubling(2, settings.longest), seed=seed
