@@ -5,7 +5,7 @@ The model scores sequences of the text, and for each sequence a control made fro
     unigram             random tokens, with their frequencies in the training text
     shuffled            the words in random order
     shuffled in eights  the words shuffled within blocks of eight
-    backwards           the words in reverse order
+    backwards           the words of the sequence in reverse order
     deleted             one word in the middle of the sequence is missing
 
 Words are altered before they are encoded, and the encoder's warm-up is skipped. So controls, like
@@ -14,7 +14,7 @@ sequences of the text, may begin and end inside a word.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import inf, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +29,7 @@ from ..text.splits import Range
 from ..text.windows import TEST, generator
 from ..tokens import Tokenizer
 from ..tokens.windows import ENCODER_WARMUP, LongIds, TokenWindows, cut
-from .estimates import UNKNOWN, Estimate, Z, ratio, share
+from .estimates import UNKNOWN, Estimate, Z, ratio, share, with_seed_spread
 from .scoring import score
 
 CONTROLS = ("unigram", "shuffled", "shuffled in eights", "backwards", "deleted")
@@ -139,8 +139,9 @@ class Sequences:
     ) -> None:
         self.tokenizer, self.length, self.seed = tokenizer, length, seed
         self._words: dict[int, Words] = {}  # cached, since sieving takes long for large integers
-        # One token more than needed, so that a control may delete a word.
-        self.windows = TokenWindows(tokenizer, ranges, length + 1)
+        # One token more than needed, so that a control may delete a word, and text after the
+        # sequence, where encoding begins if it is read backwards.
+        self.windows = TokenWindows(tokenizer, ranges, length + 1 + ENCODER_WARMUP)
 
     def start(self, k: int) -> int:
         """The first integer of sequence k."""
@@ -173,10 +174,19 @@ class Sequences:
         elif control == "shuffled in eights":
             words = shuffled_in_blocks(words, random)
         elif control == "backwards":
-            words = words[::-1]
+            return self._backwards(words)
         else:
             words = np.delete(words, self.middle(words))
         return cut(self.tokenizer, words, self.length)
+
+    def _backwards(self, words: Words) -> LongIds:
+        """The words of the sequence in reverse order, after the words that follow it."""
+        ended = self.tokenizer.words_ended
+        ids = self.tokenizer.encode(words, threads=1)
+        after = len(words) - int(ended[ids[: ENCODER_WARMUP + self.length]].sum())
+        reverse = self.tokenizer.encode(np.ascontiguousarray(words[::-1]), threads=1)
+        first = 1 + int(np.searchsorted(np.cumsum(ended[reverse]), after))
+        return reverse[first : first + self.length].astype(np.int64)
 
     def middle(self, words: Words) -> int:
         """The index of the word in which the middle token of the sequence begins."""
@@ -250,6 +260,22 @@ def _lower_end(area: float, m: int, n: int) -> float:
         else:
             high = theta
     return low
+
+
+def over_seeds(
+    estimates: Sequence[Estimate], least: float = -inf, greatest: float = inf
+) -> Estimate:
+    """The mean over models that were trained with different seeds and measured on the same prompts.
+
+    Prompts count once, however many seeds there are: the interval is the mean interval, widened by
+    the spread over seeds. Its ends are kept between `least` and `greatest`, such as 0 and 1.
+    """
+    if UNKNOWN in estimates:
+        return UNKNOWN
+    mean_estimate = Estimate(*np.array(estimates, np.float64).mean(0).tolist())
+    value, low, high = with_seed_spread(mean_estimate, [each.value or 0.0 for each in estimates])
+    assert low is not None and high is not None
+    return Estimate(value, max(least, low), min(greatest, high))
 
 
 def paired(true: Values, other: Values) -> Estimate:
