@@ -17,6 +17,7 @@ from arithmetext.evaluation.estimates import (
     mean_and_error,
     over_seeds_and_blocks,
     overlaps,
+    rate,
     ratio,
     ratio_of_geometric_means,
     share,
@@ -34,6 +35,32 @@ def test_shares_as_scipy_has_them(counts: tuple[int, int]) -> None:
     ours = wilson(some, n)
     assert np.allclose(ours, (some / n, theirs.low, theirs.high), atol=1e-9)
     assert share(np.arange(n) < some) == ours
+
+
+@given(st.integers(0, 1000))
+def test_a_rate_of_one_seed_is_a_ratio_over_prompts(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    among = random.integers(1, 9, (1, 12))
+    hits = random.binomial(among, 0.5)
+    assert rate(hits, among) == ratio(hits[0], among[0])
+
+
+def test_a_rate_of_several_seeds_is_wider_by_their_spread() -> None:
+    among = np.full((3, 40), 10)
+    hits = np.random.default_rng(0).binomial(among, np.array([[0.45], [0.5], [0.55]]))
+    found, one = rate(hits, among), rate(hits.sum(0)[None], among.sum(0)[None])
+    assert found.value == one.value
+    assert found == with_seed_spread(one, (hits.sum(1) / 400).tolist())
+    assert found.low < one.low and found.high > one.high
+
+
+def test_a_rate_of_none_or_all_has_an_interval_and_stays_a_share() -> None:
+    among = np.full((2, 5), 4)
+    assert rate(0 * among, among) == wilson(0, 40)
+    assert rate(among, among) == wilson(40, 40)
+    assert rate(0 * among, 0 * among) == UNKNOWN
+    far = rate(np.array([[4] * 5, [0] * 5]), among)  # the spread over two seeds is vast
+    assert far == (0.5, 0.0, 1.0)
 
 
 def test_a_difference_of_shares_as_newcombe_has_it() -> None:

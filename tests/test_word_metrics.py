@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arithmetext.errors import InputError
-from arithmetext.evaluation.estimates import Estimate, ratio, wilson
+from arithmetext.evaluation.estimates import Estimate, rate, ratio, wilson
 from arithmetext.evaluation.words import (
     Divergences,
     HighestF1,
@@ -18,6 +18,7 @@ from arithmetext.evaluation.words import (
     accuracies,
     compare_f1,
     confusion,
+    confusion_by_prompt,
     divergences,
     highest_f1,
     hits,
@@ -192,6 +193,51 @@ def test_divergences_equal_those_of_plain_dictionaries(pairs: Sentences) -> None
         shannon = sum(f[w] * math.log(f[w] / mixed[w]) / 2 for f in (p, q) for w in f)
         assert mine.shannon == pytest.approx(shannon, abs=1e-12)
         assert 0 <= mine.shannon <= math.log(2) + 1e-12
+
+
+@given(sentences(), st.data())
+def test_pooled_divergences_are_those_of_one_long_text(
+    pairs: Sentences, data: st.DataObject
+) -> None:
+    """A prompt that counts twice is there twice."""
+    predicted, true = both(pairs)
+    times = data.draw(
+        st.lists(st.integers(0, 3), min_size=len(pairs), max_size=len(pairs)).filter(any)
+    )
+    found = divergences(predicted, true, np.array([times], np.float64))
+    true = [there[: len(said)] for said, there in pairs]
+    said, there = (
+        np.concatenate([part for part, k in zip(parts, times, strict=True) for _ in range(k)])
+        for parts in (predicted, true)
+    )
+    for mine, one in zip(found, divergences([said], [there]), strict=True):
+        assert mine == pytest.approx(one, abs=1e-12)
+
+
+@given(sentences())
+def test_confusion_by_prompt_is_that_of_each_prompt(pairs: Sentences) -> None:
+    labels, counts = confusion_by_prompt(*both(pairs), size=3)
+    for (said, there), cells in zip(pairs, counts, strict=True):
+        for i, label in enumerate(labels):
+            among = there[: len(said)] == label
+            assert cells[i].sum() == among.sum()
+            assert cells[i, -1] == (said[among] == 0).sum()
+            assert [cells[i, j] for j in range(len(labels))] == [
+                (said[among] == other).sum() for other in labels
+            ]
+
+
+def test_scores_over_seeds_count_each_prompt_of_each_seed() -> None:
+    """Two seeds continue the same two prompts."""
+    true = [packed(2, 2, 10), packed(10, 2, 2)] * 2
+    first = [packed(2, 10, 10), packed(2, 12, 12)]
+    second = [packed(2, 2, 10), packed(10, 2, 12)]
+    score = {s.word: s for s in word_scores([*first, *second], true, seeds=2)}[2]
+    hit = np.array([[1, 0], [2, 1]])  # [seeds, prompts]
+    assert (score.true, score.predicted) == (8, 5)
+    assert score.recall == rate(hit, np.array([[2, 2], [2, 2]]))
+    assert score.precision == rate(hit, np.array([[1, 1], [2, 1]]))
+    assert score.f1 == rate(2 * hit, np.array([[3, 3], [4, 3]]))
 
 
 @given(sentences())

@@ -37,12 +37,27 @@ def ratio(numerators: Any, denominators: Any = None) -> Estimate:
     )
     if not denominator.sum() or not np.isfinite(numerator).all():
         return UNKNOWN
-    weights = _weights(len(numerator))
+    weights = resamples(len(numerator))
     divisors = weights @ denominator
     positive = divisors > 0  # a resample may have nothing to divide by
     ratios = (weights @ numerator)[positive] / divisors[positive]
     low, high = np.quantile(ratios, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Estimate(float(numerator.sum() / denominator.sum()), float(low), float(high))
+
+
+def rate(hits: NDArray[np.int64], among: NDArray[np.int64]) -> Estimate:
+    """The share of hits over all seeds and prompts, [seeds, prompts] each.
+
+    The interval is a bootstrap over prompts, which have the same text for every seed, widened by
+    the spread over seeds. If all or none are hits, the bootstrap would have no width; then every
+    place is treated as independent (Wilson's interval).
+    """
+    number, n = int(hits.sum()), int(among.sum())
+    if not 0 < number < n:
+        return wilson(number, n)
+    by_seed = [h / a for h, a in zip(hits.sum(1), among.sum(1), strict=True) if a]
+    value, low, high = with_seed_spread(ratio(hits.sum(0), among.sum(0)), by_seed)
+    return Estimate(value, max(0.0, low or 0.0), min(1.0, high or 0.0))
 
 
 def mean_and_error(values: NDArray[np.float64]) -> tuple[float, float]:
@@ -222,7 +237,7 @@ def format_estimate(estimate: Estimate, digits: int = 3) -> str:
 
 
 @lru_cache(4)
-def _weights(prompts: int) -> NDArray[np.float64]:
-    """How often each resample draws each prompt: [resamples, prompts]."""
+def resamples(prompts: int) -> NDArray[np.float64]:
+    """How often each resample draws each prompt, [resamples, prompts]; the same at every call."""
     random = np.random.default_rng(0)
     return random.multinomial(prompts, np.full(prompts, 1 / prompts), RESAMPLES).astype(np.float64)

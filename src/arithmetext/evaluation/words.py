@@ -2,7 +2,8 @@
 
 In all functions, `predicted` and `true` hold one array of packed words per prompt. There are at
 least as many true words as predicted words; the rest of the true words are ignored. A malformed
-word is 0, which equals no true word.
+word is 0, which equals no true word. Where several models, trained with other seeds, continue the
+same prompts, the prompts of one `seed` follow those of another.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..text.sieve import Words
-from .estimates import UNKNOWN, Estimate, ratio, wilson
+from .estimates import UNKNOWN, Estimate, rate, wilson
 
 MALFORMED = 0
 PRIME = 2  # the word 10, of every prime
@@ -45,7 +46,10 @@ def malformed(predicted: Sequence[Words]) -> tuple[Integers, Integers]:
 
 
 class Divergences(NamedTuple):
-    """Divergences of predicted word frequencies f̂ from true frequencies f, in nats, [prompts]."""
+    """Divergences of predicted word frequencies f̂ from true frequencies f, in nats.
+
+    One for each prompt, [prompts], or for each way to pool them, [weightings].
+    """
 
     paper: Floats  # Σ f ln(f / f̂) over the predicted words, as in the paper
     left_out: Floats  # the share of true words that this sum leaves out
@@ -53,19 +57,31 @@ class Divergences(NamedTuple):
     shannon: Floats  # the Jensen–Shannon divergence, 0 to ln 2
 
 
-def divergences(predicted: Sequence[Words], true: Sequence[Words]) -> Divergences:
-    """Compare word frequencies prompt by prompt; all malformed words count as the same word."""
+def divergences(
+    predicted: Sequence[Words], true: Sequence[Words], weights: Floats | None = None
+) -> Divergences:
+    """Compare word frequencies; all malformed words count as the same word.
+
+    Without weights, prompt by prompt. With weights, [weightings, prompts], the frequencies are
+    those of all prompts together, each counted as often as its weight says.
+    """
     prompt, guess, truth = _flat(predicted, true)
     vocabulary = np.unique(np.concatenate([guess, truth]))
-    lengths = np.bincount(prompt, minlength=len(predicted))
-    has_words = lengths > 0
-    p, q = (
-        _counts(prompt, words, vocabulary, len(predicted)) / np.maximum(1, lengths)[:, None]
+    true_counts, predicted_counts = (
+        _counts(prompt, words, vocabulary, len(predicted)).astype(np.float64)
         for words in (truth, guess)
     )
+    if weights is not None:
+        true_counts, predicted_counts = weights @ true_counts, weights @ predicted_counts
+    lengths = true_counts.sum(1)  # as many words are predicted
+    has_words = lengths > 0
+    p, q = (
+        counts / np.where(has_words, lengths, 1)[:, None]
+        for counts in (true_counts, predicted_counts)
+    )
     mean = (p + q) / 2
-    # A prompt without predicted words leaves out all true words, and its Jensen–Shannon divergence
-    # is the greatest possible, as if no word were shared.
+    # Without predicted words all true words are left out, and the Jensen–Shannon divergence is the
+    # greatest possible, as if no word were shared.
     paper = _relative(p, q)
     left_out = np.where(has_words, (p * (q == 0)).sum(1), 1.0)
     proper = np.where(left_out > 0, np.inf, paper)
@@ -92,38 +108,35 @@ class WordScore(NamedTuple):
     f1: Estimate  # the harmonic mean of precision and recall
 
 
-def word_scores(predicted: Sequence[Words], true: Sequence[Words]) -> list[WordScore]:
-    """Scores of every true or predicted word, sorted by how often it is the true word."""
+def word_scores(
+    predicted: Sequence[Words], true: Sequence[Words], seeds: int = 1
+) -> list[WordScore]:
+    """Scores of every true or predicted word, sorted by how often it is the true word.
+
+    Occurrences are counted over all prompts of all seeds.
+    """
     prompt, guess, truth = _flat(predicted, true)
     vocabulary = np.unique(np.concatenate([guess, truth]))
     vocabulary = vocabulary[vocabulary != MALFORMED]
     right, valid = guess == truth, guess != MALFORMED
-    true_counts, predicted_counts, hit_counts = (
-        _counts(prompt[chosen], words[chosen], vocabulary, len(predicted)).T
+    true_counts, predicted_counts, hit_counts = (  # [vocabulary, seeds, prompts of a seed]
+        _counts(prompt[chosen], words[chosen], vocabulary, len(predicted)).T.reshape(
+            len(vocabulary), seeds, len(predicted) // seeds
+        )
         for words, chosen in ((truth, slice(None)), (guess, valid), (guess, right))
     )
-    total, generated = true_counts.sum(1), predicted_counts.sum(1)
+    total, generated = true_counts.sum((1, 2)), predicted_counts.sum((1, 2))
     return [
         WordScore(
             word=int(vocabulary[i]),
             true=int(total[i]),
             predicted=int(generated[i]),
-            precision=_rate(hit_counts[i], predicted_counts[i]),
-            recall=_rate(hit_counts[i], true_counts[i]),
-            f1=_rate(2 * hit_counts[i], predicted_counts[i] + true_counts[i]),
+            precision=rate(hit_counts[i], predicted_counts[i]),
+            recall=rate(hit_counts[i], true_counts[i]),
+            f1=rate(2 * hit_counts[i], predicted_counts[i] + true_counts[i]),
         )
         for i in np.argsort(-total, kind="stable")
     ]
-
-
-def _rate(hits: Integers, among: Integers) -> Estimate:
-    """The share of hits over all prompts.
-
-    If all or none are hits, the bootstrap over prompts would give an interval of width 0. Then the
-    words are treated as independent (Wilson's interval).
-    """
-    number, n = int(hits.sum()), int(among.sum())
-    return ratio(hits, among) if 0 < number < n else wilson(number, n)
 
 
 class HighestF1(NamedTuple):
@@ -175,13 +188,20 @@ class Confusion(NamedTuple):
 
 def confusion(predicted: Sequence[Words], true: Sequence[Words], size: int = 12) -> Confusion:
     """The confusion matrix; its labels are the `size` most common true words, or all if fewer."""
-    _, guess, truth = _flat(predicted, true)
+    labels, counts = confusion_by_prompt(predicted, true, size)
+    return Confusion(labels, counts.sum(0))
+
+
+def confusion_by_prompt(predicted: Sequence[Words], true: Sequence[Words], size: int) -> Confusion:
+    """A confusion matrix for each prompt with the labels of `confusion`; prompts come first."""
+    prompt, guess, truth = _flat(predicted, true)
     labels = [word for word, _ in _commonest(truth)[:size]]
-    rows, columns = len(labels) + 1, len(labels) + 2
+    shape = len(predicted), len(labels) + 1, len(labels) + 2
     column = _label_indices(guess, labels)
-    column[guess == MALFORMED] = columns - 1
-    cells = np.bincount(_label_indices(truth, labels) * columns + column, minlength=rows * columns)
-    return Confusion(labels, cells.reshape(rows, columns))
+    column[guess == MALFORMED] = shape[2] - 1
+    cells = np.ravel_multi_index((prompt, _label_indices(truth, labels), column), shape)
+    counts = np.bincount(cells, minlength=int(np.prod(shape)))
+    return Confusion(labels, counts.reshape(shape))
 
 
 def _label_indices(words: Words, labels: list[int]) -> Integers:
