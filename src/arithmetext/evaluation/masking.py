@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..models.language import LanguageModel
@@ -51,7 +52,6 @@ class Steps:
     clearly_up: int
 
 
-@torch.no_grad()
 def masked_accuracy(
     model: LanguageModel,
     ids: Tensor,
@@ -60,16 +60,34 @@ def masked_accuracy(
     betas: Sequence[float],
     seed: int,
 ) -> list[MaskedAccuracy]:
+    """The accuracies of `window_accuracies`, with intervals from a bootstrap over windows."""
+    found = window_accuracies(model, ids, masking_shares=masking_shares, betas=betas, seed=seed)
+    return [
+        MaskedAccuracy(share, beta, ratio(accuracies))
+        for share, by_beta in zip(masking_shares, found, strict=True)
+        for beta, accuracies in zip(betas, by_beta, strict=True)
+    ]
+
+
+@torch.no_grad()
+def window_accuracies(
+    model: LanguageModel,
+    ids: Tensor,
+    *,
+    masking_shares: Sequence[float],
+    betas: Sequence[float],
+    seed: int,
+) -> NDArray[np.float64]:
     """Mask a share of the tokens of each window, [windows, tokens], and predict them.
 
-    A token drawn with probability proportional to p^β is the true one with just that probability.
-    So the probability is averaged, and nothing is drawn. At β = ∞ the likeliest token counts.
+    Returns accuracies, [masking shares, betas, windows]. A token drawn with probability
+    proportional to p^β is the true one with just that probability. So the probability is averaged,
+    and nothing is drawn. At β = ∞ the likeliest token counts.
     """
     batch = max(1, BATCH_TOKENS // ids.shape[1])
-    table = []
+    found = np.empty((len(masking_shares), len(betas), len(ids)))
     with progress("unmasking", len(masking_shares) * len(ids), "windows") as advance:
-        for masking_share in masking_shares:
-            accuracies: list[list[np.ndarray]] = [[] for _ in betas]
+        for by_beta, masking_share in zip(found, masking_shares, strict=True):
             for first in range(0, len(ids), batch):
                 part = ids[first : first + batch]
                 chosen = masked_positions(
@@ -79,14 +97,11 @@ def masked_accuracy(
                 altered = part.scatter(1, chosen, model.vocabulary - 1)
                 # Drop the last token of the vocabulary: the mask is never the answer.
                 logits = model.predict_masked(altered, chosen)[..., :-1].double()
-                for each, beta in zip(accuracies, betas, strict=True):
-                    each.append(_accuracy(logits, originals.to(logits.device), beta).cpu().numpy())
+                for accuracies, beta in zip(by_beta, betas, strict=True):
+                    here = _accuracy(logits, originals.to(logits.device), beta)
+                    accuracies[first : first + len(part)] = here.cpu().numpy()
                 advance(len(part))
-            table += [
-                MaskedAccuracy(masking_share, beta, ratio(np.concatenate(each)))
-                for beta, each in zip(betas, accuracies, strict=True)
-            ]
-    return table
+    return found
 
 
 def pooled(tables: Sequence[Sequence[MaskedAccuracy]]) -> list[MaskedAccuracy]:
