@@ -61,7 +61,7 @@ def rescore(
     ] = None,
     wait: Wait = False,
 ) -> None:
-    """Compute results again from kept outputs of models, without any model or GPU.
+    """Compute results again from kept outputs of models.
 
     The outputs, such as generated tokens, are in DIR/outputs and the losses of training runs in
     DIR/runs; nt reproduce keeps them there. Studies that need a model itself are left as they are.
