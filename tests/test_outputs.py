@@ -3,16 +3,20 @@
 from dataclasses import asdict
 from math import inf
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
+import torch
 
+from arithmetext.evaluation.generation import continue_prompts
 from arithmetext.evaluation.subjects import EvaluatedModel
+from arithmetext.models.hmm import HMM
 from arithmetext.paper import outputs, runs
 from arithmetext.paper.outputs import Arrays
 from arithmetext.paper.runs import PromptSettings, TrainedModel
 from arithmetext.training import run_cache
-from tiny_runs import TINY
+from tiny_runs import SHORT_RUN, TINY
 
 MODEL = TrainedModel("ntp-laptop", (*TINY, "training.steps=10"))
 HOW = PromptSettings(prompts=6, tokens=32, stride=8, seed=1, blocks=3)
@@ -46,6 +50,19 @@ def test_an_output_is_computed_once() -> None:
         assert found["squares"].tolist() == [k * k for k in range(settings)]
         assert found["width"] == 32
     assert calls == [4, 5]
+
+
+def test_an_hmm_generates_as_trained_or_as_a_filter(tmp_path: Path) -> None:
+    """Both are kept, each under its own name."""
+    small = ("model.states=8", "model.conditioned=token", "training.steps=10")
+    trained = TrainedModel("hmm-laptop", (*SHORT_RUN, *small))
+    hmm = cast(HMM, trained.load().model)
+    for filtered, model in ((False, hmm), (True, hmm.conditioned_on("sequence"))):
+        prompts, found = trained.continuations(AT, HOW, beta=1.0, filtered=filtered)
+        expected = continue_prompts(model, prompts, HOW.tokens, beta=1.0, seed=HOW.seed)
+        assert torch.equal(found.tokens, expected.tokens)
+    for name in ("generated_tokens", "filtered_tokens"):
+        assert len(list((tmp_path / "cache").rglob(f"*{name}*.npz"))) == 1
 
 
 def test_a_damaged_output_is_computed_again(tmp_path: Path) -> None:

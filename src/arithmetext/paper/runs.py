@@ -4,10 +4,10 @@ Several studies share a model. Each is trained once, on first use, and kept in t
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from ..evaluation.codec import from_json
 from ..evaluation.generation import Continuations, continue_prompts, with_true_words
 from ..evaluation.prompts import TextPrompts, draw_from_blocks
 from ..evaluation.subjects import EvaluatedModel, subject
+from ..models.hmm import HMM
 from ..text.splits import Range, blocks_near, splits
 from ..tokens import Tokenizer
 from ..training import run_cache
@@ -129,13 +130,21 @@ class TrainedModel:
         return draw_prompts(_tokenizer(self.config.tokens, self.config.n), text.seen, at, how)
 
     def continuations(
-        self, at: int, how: PromptSettings, *, beta: float = inf, tokens: int | None = None
+        self,
+        at: int,
+        how: PromptSettings,
+        *,
+        beta: float = inf,
+        tokens: int | None = None,
+        filtered: bool = False,
     ) -> tuple[TextPrompts, Continuations]:
         """Prompts near `at` and their continuations, as long as the prompts unless `tokens` says.
 
-        The generated tokens are kept (paper/outputs.py), so nothing is generated twice.
+        The generated tokens are kept (paper/outputs.py), so nothing is generated twice. `filtered`
+        is for an HMM that filters whole prompts, though it was trained to predict from one token.
         """
-        return _continuations(self, Generation(at, how, beta, tokens or how.tokens))
+        which = Generation(at, how, beta, tokens or how.tokens)
+        return _continuations(self, which, filtered_tokens if filtered else generated_tokens)
 
     def outputs(self, compute: Callable[[EvaluatedModel, T], Arrays], settings: T) -> Arrays:
         """The arrays that a function computes with this model, kept (paper/outputs.py).
@@ -153,9 +162,11 @@ def _load(model: TrainedModel) -> EvaluatedModel:
 
 
 @lru_cache(None)
-def _continuations(model: TrainedModel, which: Generation) -> tuple[TextPrompts, Continuations]:
+def _continuations(
+    model: TrainedModel, which: Generation, generate: Callable[[EvaluatedModel, Generation], Arrays]
+) -> tuple[TextPrompts, Continuations]:
     prompts = model.prompts(which.at, which.how)
-    tokens = model.outputs(generated_tokens, which)["tokens"]
+    tokens = model.outputs(generate, which)["tokens"]
     return prompts, with_true_words(prompts, torch.from_numpy(tokens.astype(np.int64)))
 
 
@@ -167,6 +178,12 @@ def generated_tokens(model: EvaluatedModel, which: Generation) -> Arrays:
         model.model, prompts, which.tokens, beta=which.beta, seed=how.seed, stride=how.stride
     ).tokens.numpy()
     return {"tokens": tokens.astype(np.min_scalar_type(model.tokenizer.size - 1))}
+
+
+def filtered_tokens(model: EvaluatedModel, which: Generation) -> Arrays:
+    """The tokens that an HMM generates as a filter, [prompts, tokens]."""
+    view = cast(HMM, model.model).conditioned_on("sequence")
+    return generated_tokens(replace(model, model=view), which)
 
 
 def draw_prompts(

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .runs import PromptSettings
 
 __all__ = [
+    "UNDECIDED",
     "cell",
     "describe_continuations",
     "format_beta",
@@ -22,6 +23,9 @@ __all__ = [
     "join",
     "plural",
 ]
+
+
+UNDECIDED = "The intervals do not decide this: they contain the bound, or nothing is known."
 
 
 def join(parts: Iterable[str]) -> str:
