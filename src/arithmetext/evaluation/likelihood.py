@@ -163,10 +163,14 @@ class Sequences:
         """Sequence k of the text, [length]."""
         return cut(self.tokenizer, self.words(k), self.length)
 
-    def made_up(self, control: str, k: int, frequencies: Values) -> LongIds:
-        """Sequence k of a control, [length]; `frequencies`: frequency of each token, [D]."""
+    def made_up(self, control: str, k: int, frequencies: Values | None = None) -> LongIds:
+        """Sequence k of a control, [length].
+
+        The control "unigram" needs the frequency of each token, [D].
+        """
         random = self.random(k, 1 + CONTROLS.index(control))
         if control == "unigram":
+            assert frequencies is not None
             return random.choice(len(frequencies), self.length, p=frequencies)
         words = self.words(k)
         if control == "shuffled":
@@ -180,13 +184,16 @@ class Sequences:
         return cut(self.tokenizer, words, self.length)
 
     def _backwards(self, words: Words) -> LongIds:
-        """The words of the sequence in reverse order, after the words that follow it."""
-        ended = self.tokenizer.words_ended
-        ids = self.tokenizer.encode(words, threads=1)
-        after = len(words) - int(ended[ids[: ENCODER_WARMUP + self.length]].sum())
-        reverse = self.tokenizer.encode(np.ascontiguousarray(words[::-1]), threads=1)
-        first = 1 + int(np.searchsorted(np.cumsum(ended[reverse]), after))
-        return reverse[first : first + self.length].astype(np.int64)
+        """The words of the sequence in reverse order.
+
+        The sequence is as far from the end of the reversed text as it is from the beginning of the
+        text. A few words at its ends may differ, since tokens can span words.
+        """
+        ids = self.tokenizer.encode(words, threads=1)[: self.length + 2 * ENCODER_WARMUP]
+        used = words[: int(self.tokenizer.words_ended[ids].sum())]
+        reverse = self.tokenizer.encode(np.ascontiguousarray(used[::-1]), threads=1)
+        end = len(reverse) - ENCODER_WARMUP
+        return reverse[end - self.length : end].astype(np.int64)
 
     def middle(self, words: Words) -> int:
         """The index of the word in which the middle token of the sequence begins."""
