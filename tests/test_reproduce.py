@@ -48,7 +48,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "decided_sentences": {"searched_to": 10**6},
     "js_divergence": {"n": 10**7, "chunks": 20, "shown": 10},
     "orientation": {"counts": [10**4, 10**5, 10**6]},
-    "walks": {"count": 10**6},
+    "walks": {"count": 10**6, "below": 10**7, "lags": [10**3, 10**4]},
     "baselines": {
         "integers": 1 << 16,
         "bounds": [1, 2, 3, 7, 31, 1021],
