@@ -2,7 +2,12 @@
 
 import pytest
 
-from arithmetext.evaluation.horizon import horizon_by_accuracy, horizon_by_nats, measure
+from arithmetext.evaluation.horizon import (
+    horizon_by_accuracy,
+    horizon_by_nats,
+    score_prompts,
+    summarise,
+)
 from arithmetext.evaluation.prompts import draw
 from arithmetext.models.locator import Locator
 from arithmetext.search.residues import OracleScore
@@ -30,8 +35,9 @@ def test_a_model_without_mistakes_is_better_than_every_oracle() -> None:
     tokens = WordTokens.commonest(256)
     window = (10**9, 10**9 + 10**6)
     prompts = draw(tokens, window, number=3, length=96, following=8)
-    found = measure("locator", 10**9, Locator(tokens), prompts, ORACLE)
-    assert (found.model, found.scale) == ("locator", 10**9)
-    assert (found.accuracy, found.accuracy_error) == (1, 0)
-    assert found.nats == pytest.approx(0, abs=1e-6)
+    scores = score_prompts(Locator(tokens), prompts)
+    found = summarise("locator", 10**9, [scores], 3, ORACLE)
+    assert (found.model, found.scale, found.seeds) == ("locator", 10**9, 1)
+    assert found.accuracy == (1, 1, 1)
+    assert found.nats == pytest.approx((0, 0, 0), abs=1e-6)
     assert found.horizon_by_accuracy is found.horizon_by_nats is None

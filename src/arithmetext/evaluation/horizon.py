@@ -6,46 +6,69 @@ The oracle knows n modulo every power of every prime up to B, and nothing else a
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from ..models.language import LanguageModel
 from ..search.residues import OracleScore
-from .estimates import mean_and_error
+from .estimates import Estimate, over_seeds_and_blocks
 from .generation import continue_prompts
 from .prompts import TextPrompts
 from .scoring import nats_and_words
-from .words import accuracies
+from .words import Floats, accuracies
+
+
+class PromptScores(NamedTuple):
+    """A model's scores on the words that follow each prompt, [prompts]."""
+
+    accuracy: Floats  # of the likeliest continuation
+    nats: Floats  # per word, each predicted from the true words before it
 
 
 @dataclass(frozen=True)
 class ModelScore:
-    """A model at one scale: means over prompts with their standard errors, and its horizons."""
+    """A model at one scale, and the oracles that are as good."""
 
     model: str
     scale: int
-    accuracy: float  # of the likeliest continuations
-    accuracy_error: float
-    nats: float  # per word
-    nats_error: float
+    seeds: int  # trained models that the means are over
+    accuracy: Estimate
+    nats: Estimate
     horizon_by_accuracy: float | None
     horizon_by_nats: float | None
 
 
-def measure(
-    name: str, scale: int, model: LanguageModel, prompts: TextPrompts, oracle: Sequence[OracleScore]
+def score_prompts(model: LanguageModel, prompts: TextPrompts) -> PromptScores:
+    """Score a model on the words that follow each prompt."""
+    continuations = continue_prompts(model, prompts, prompts.following.shape[1])
+    cost, words = nats_and_words(model, prompts)
+    return PromptScores(accuracies(continuations.predicted, continuations.true), cost / words)
+
+
+def summarise(
+    name: str,
+    scale: int,
+    seeds: Sequence[PromptScores],
+    blocks: int,
+    oracle: Sequence[OracleScore],
 ) -> ModelScore:
-    """Score a model on the words that follow each prompt, and find its horizons.
+    """The means over seeds and prompts, and the horizons.
 
     `oracle` has the scores of oracles of increasing bounds at the same scale.
     """
-    continuations = continue_prompts(model, prompts, prompts.following.shape[1])
-    words_right = accuracies(continuations.predicted, continuations.true)
-    accuracy, accuracy_error = mean_and_error(words_right)
-    cost, words = nats_and_words(model, prompts)
-    nats, nats_error = mean_and_error(cost / words)
-    horizons = horizon_by_accuracy(oracle, accuracy), horizon_by_nats(oracle, nats)
-    return ModelScore(name, scale, accuracy, accuracy_error, nats, nats_error, *horizons)
+    accuracy = over_seeds_and_blocks([each.accuracy for each in seeds], blocks)
+    nats = over_seeds_and_blocks([each.nats for each in seeds], blocks)
+    assert accuracy.value is not None and nats.value is not None  # every prompt has words
+    return ModelScore(
+        name,
+        scale,
+        len(seeds),
+        accuracy,
+        nats,
+        horizon_by_accuracy(oracle, accuracy.value),
+        horizon_by_nats(oracle, nats.value),
+    )
 
 
 def horizon_by_accuracy(oracle: Sequence[OracleScore], accuracy: float) -> float | None:
