@@ -1,26 +1,26 @@
-"""Accuracy by the number of tokens generated, and its spread over prompts."""
+"""Accuracy by the number of tokens generated, and by the scale."""
 
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import pytest
 
-from arithmetext.evaluation.estimates import UNKNOWN, Estimate
-from arithmetext.evaluation.evaluate import AlignedContinuation, AlignmentSummary, LengthAccuracy
-from arithmetext.evaluation.lengths import add_spread, count_accuracies, trends
+from arithmetext.evaluation.estimates import UNKNOWN, over_seeds_and_blocks
+from arithmetext.evaluation.lengths import LengthScores, spread, trends
 
 
-def curve(*each: list[float | None]) -> list[LengthAccuracy]:
-    """The accuracies of prompts at the first, second, … length."""
-    return [LengthAccuracy(2**i, UNKNOWN, values) for i, values in enumerate(each)]
+def curve(*rows: Any) -> list[LengthScores]:
+    """The accuracies, [prompts] or [seeds][prompts], at the first, second, … length."""
+    return [
+        LengthScores(2**i, row if isinstance(row[0], list) else [row]) for i, row in enumerate(rows)
+    ]
 
 
 def test_lengths_are_compared_prompt_by_prompt() -> None:
     """All prompts change alike, so there is no doubt about the change, though they differ."""
     before = np.array([0.3, 0.7, 0.5, 0.6])
     rows = [(before + change).tolist() for change in (0.1, 0.3, 0.02, 0.01, 0.0)]
-    found = trends([curve(*rows), curve(*rows)])
+    found = trends([curve(*rows), curve(*rows)], 2)
     assert found.fall == pytest.approx((0.1, 0.1, 0.1))
     assert (found.quarter_tokens, found.best_tokens) == (4, 2)
     assert found.best_accuracy == pytest.approx(0.825)
@@ -28,34 +28,58 @@ def test_lengths_are_compared_prompt_by_prompt() -> None:
     assert (found.quarter_accuracy, found.whole_accuracy) == pytest.approx((0.545, 0.525))
     assert found.deviation_fall == pytest.approx((0, 0, 0))
     assert found.deviation_first.value == pytest.approx(before.std())
+    assert found.deviation_last.value == pytest.approx(before.std())
+
+
+def test_the_standard_deviation_falls() -> None:
+    random = np.random.default_rng(0)
+    first, last = 0.4 + 0.2 * random.normal(size=(3, 200)), 0.4 + 0.1 * random.normal(size=(3, 200))
+    found = trends([curve(first.tolist(), last.tolist())], 10)
+    expected = first.std(1).mean() - last.std(1).mean()
+    assert found.deviation_fall.value == pytest.approx(expected)
+    assert found.deviation_fall.low is not None and 0.05 < found.deviation_fall.low < expected
 
 
 def test_scales_are_compared_over_all_tokens() -> None:
     first, middle, last = ([a, a + 0.02] for a in (0.4, 0.9, 0.3))
-    change = trends([curve([1.0, 1.0], end) for end in (first, middle, last)]).scale_change
-    assert change.value == pytest.approx(-0.1)
-    assert change.low == pytest.approx(-0.12) and change.high == pytest.approx(-0.08)
+    found = trends([curve([1.0, 1.0], end) for end in (first, middle, last)], 2)
+    assert found.scale_change == pytest.approx((-0.1, -0.1, -0.1))
+
+
+def test_seeds_that_change_differently_widen_the_change() -> None:
+    """Each seed has its own level, which is no doubt about the change; its own change is."""
+    levels = [[0.4] * 4, [0.5] * 4]
+    same, other = (np.subtract(levels, change).tolist() for change in ([[0.1]], [[0.1], [0.12]]))
+    narrow, wide = (trends([curve(levels), curve(end)], 2).scale_change for end in (same, other))
+    assert narrow == pytest.approx((-0.1, -0.1, -0.1))
+    assert wide.value == pytest.approx(-0.11)
+    assert wide.low is not None and wide.low < -0.2
+
+
+def test_blocks_that_change_differently_widen_the_change() -> None:
+    change = np.array([[0.0, 0.02, 0.04, 0.02]])
+    found = trends([curve([[0.4] * 4]), curve((0.4 + change).tolist())], 2).scale_change
+    assert found == pytest.approx(over_seeds_and_blocks(change, 2))
+    assert found.value == pytest.approx(0.02)
 
 
 def test_prompts_without_a_word_are_left_out() -> None:
     few, many = [None, 0.8, 0.6, None], [0.9, 0.5, 0.3, 0.1]
-    found = trends([curve(few, many), curve([None] * 4, many)])
+    found = trends([curve(few, many), curve(few, many)], 2)
     assert found.fall == pytest.approx((0.3, 0.3, 0.3))
     assert (found.best_tokens, found.best_accuracy) == (1, pytest.approx(0.7))
-    length = add_spread(curve(few)[0])
-    assert length.prompts == 2 and length.deviation == pytest.approx(0.1)
+    assert found.deviation_first.value == pytest.approx(0.1)
+    length = spread(curve(few)[0], 2)
+    assert length.continuations == 2 and length.deviation == pytest.approx(0.1)
     assert length.quantiles == pytest.approx([0.6, 0.65, 0.7, 0.75, 0.8])
+    assert length.accuracy.value == pytest.approx(0.7)
 
 
-def test_continuations_are_counted_by_accuracy() -> None:
-    values = [(0.4, False), (0.3, False), (0.5, False), (0.51, False), (0.29, False), (0.12, False)]
-    values += [(0.119, False), (0.05, True), (0.2, True), (0.35, True)]
-    unknown: dict[str, Any] = {field.name: UNKNOWN for field in fields(AlignmentSummary)}
-    each = [AlignedContinuation(a, a, lost, i % 2, 0) for i, (a, lost) in enumerate(values)]
-    explained = Estimate(2 / 3, 0.2, 0.9)
-    found = AlignmentSummary(**unknown | {"explained_by_shift": explained, "each": each})
-    counts = count_accuracies([found, found], (0.3, 0.5), 0.12)
-    assert (counts.continuations, counts.majority, counts.between) == (20, 8, 4)
-    assert (counts.low, counts.collapsed, counts.low_or_collapsed) == (4, 6, 8)
-    assert (counts.slipped, counts.explained) == (10, 4)
-    assert counts.collapsed_share.value == 0.3
+def test_a_length_without_any_word() -> None:
+    none, many = [None] * 4, [0.9, 0.5, 0.3, 0.1]
+    found = trends([curve(none, many), curve(none, many)], 2)
+    assert found.fall == found.deviation_first == found.deviation_fall == UNKNOWN
+    assert (found.best_tokens, found.whole_accuracy) == (2, pytest.approx(0.45))
+    length = spread(curve(none)[0], 2)
+    assert (length.accuracy, length.continuations, length.deviation) == (UNKNOWN, 0, None)
+    assert length.quantiles == [None] * 5

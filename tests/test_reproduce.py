@@ -71,7 +71,7 @@ SMALL: dict[str, dict[str, Any]] = {
     },
     "mlm_accuracy": {"model": _with_vocabulary("mlm", "64"), "windows": 4},
     "accuracy_length": {
-        "model": _NTP,
+        "models": _NTP.with_seeds(2),
         "generation": _GENERATION,
         "bounds": [1, 2, 7, 61],
         "integers": 1 << 16,
@@ -100,7 +100,9 @@ def trained_models(value: Any) -> list[TrainedModel]:
         return [value]
     if dataclasses.is_dataclass(value):
         value = vars(value)
-    items = value.values() if isinstance(value, dict) else []
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    items = value if isinstance(value, tuple) else ()
     return [model for item in items for model in trained_models(item)]
 
 

@@ -1,31 +1,55 @@
-"""How the accuracy of continuations depends on their length, and how it spreads over prompts."""
+"""How the accuracy of continuations depends on their length and on the scale."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .estimates import Estimate, bootstrap, share
-from .evaluate import AlignmentSummary, LengthAccuracy
+from .estimates import UNKNOWN, Estimate, bootstrap, over_seeds_and_blocks, with_seed_spread
+from .evaluate import by_tokens
+from .generation import Continuations
+from .prompts import TextPrompts
+from .words import Floats
 
 
 @dataclass(frozen=True)
-class LengthSpread(LengthAccuracy):
-    """The word accuracy of the first tokens generated, and its spread between prompts."""
+class LengthScores:
+    """The word accuracy of the first tokens generated, for each continuation."""
 
-    prompts: int  # prompts with a word in these tokens; all statistics are over these prompts
+    tokens: int
+    each: list[list[float | None]]  # [seeds][prompts]; None if no word ends in these tokens
+
+    @property
+    def values(self) -> Floats:
+        """[seeds, prompts]; NaN for None."""
+        return np.array(self.each, np.float64)
+
+
+def score_lengths(prompts: TextPrompts, by_seed: Sequence[Continuations]) -> list[LengthScores]:
+    """The accuracy of the first 1, 2, 4, … tokens, with the same prompts for each seed."""
+    rows = zip(*(by_tokens(prompts, each) for each in by_seed), strict=True)
+    return [LengthScores(row[0].tokens, [length.each for length in row]) for row in rows]
+
+
+@dataclass(frozen=True)
+class LengthSpread:
+    """The mean accuracy of the first tokens generated, and its spread between continuations."""
+
+    tokens: int
+    accuracy: Estimate
+    continuations: int  # with a word in these tokens; all statistics are over these
     deviation: float | None
     quantiles: list[float | None]  # minimum, quartiles and maximum
 
 
-def add_spread(length: LengthAccuracy) -> LengthSpread:
-    values = drop_missing(length.each)
-    deviation = float(values.std()) if len(values) else None
-    quantiles = np.quantile(values, np.linspace(0, 1, 5)).tolist() if len(values) else [None] * 5
+def spread(scores: LengthScores, blocks: int) -> LengthSpread:
+    values = scores.values[~np.isnan(scores.values)]
     return LengthSpread(
-        **vars(length), prompts=len(values), deviation=deviation, quantiles=quantiles
+        tokens=scores.tokens,
+        accuracy=over_seeds_and_blocks(scores.values, blocks),
+        continuations=len(values),
+        deviation=float(values.std()) if len(values) else None,
+        quantiles=np.quantile(values, np.linspace(0, 1, 5)).tolist() if len(values) else [None] * 5,
     )
 
 
@@ -46,74 +70,42 @@ class Trends:
     late_change: Estimate  # whole accuracy minus quarter accuracy
 
 
-def trends(curves: Sequence[Sequence[LengthAccuracy]]) -> Trends:
-    """`curves` has the accuracies at all lengths, for each scale."""
+def trends(curves: Sequence[Sequence[LengthScores]], blocks: int) -> Trends:
+    """`curves` has the accuracies at all lengths, for each scale.
+
+    Block i of one scale is compared with block i of another: they are independent, so the interval
+    of the difference has the spread of both.
+    """
     tokens = [length.tokens for length in curves[0]]
-    each = [[value for curve in curves for value in curve[i].each] for i in range(len(tokens))]
-    means = [float(values.mean()) if len(values) else None for values in map(drop_missing, each)]
+    # [seeds, prompts of all scales], for each length
+    values = [np.concatenate([curve[i].values for curve in curves], 1) for i in range(len(tokens))]
+    means = [float(np.nanmean(each)) if np.isfinite(each).any() else None for each in values]
     best = max(range(len(tokens)), key=lambda i: means[i] or 0)
     quarter = max(0, len(tokens) - 3)
-    # The same prompts at two lengths, [prompts, 2].
-    ends, late = (drop_missing(list(zip(each[i], each[-1], strict=True))) for i in (0, quarter))
+    first, early, last = values[0], values[quarter], values[-1]
+    # Standard deviations are compared over the prompts that have a word at the first length.
+    ends = np.stack([first, last])[:, :, ~np.isnan(first).any(0)]
     return Trends(
-        scale_change=bootstrap(
-            lambda first, last: last.mean() - first.mean(),
-            *(drop_missing(curve[-1].each) for curve in (curves[0], curves[-1])),
-        ),
+        scale_change=over_seeds_and_blocks(curves[-1][-1].values - curves[0][-1].values, blocks),
         best_tokens=tokens[best],
         best_accuracy=means[best],
-        fall=bootstrap(lambda pairs: (pairs[:, 0] - pairs[:, 1]).mean(), ends),
-        deviation_first=bootstrap(np.std, ends[:, 0]),
-        deviation_last=bootstrap(np.std, ends[:, 1]),
-        deviation_fall=bootstrap(lambda pairs: pairs[:, 0].std() - pairs[:, 1].std(), ends),
+        fall=over_seeds_and_blocks(first - last, blocks),
+        deviation_first=_deviation(ends, [1, 0]),
+        deviation_last=_deviation(ends, [0, 1]),
+        deviation_fall=_deviation(ends, [1, -1]),
         quarter_tokens=tokens[quarter],
-        quarter_accuracy=float(late[:, 0].mean()) if len(late) else None,
-        whole_accuracy=float(late[:, 1].mean()) if len(late) else None,
-        late_change=bootstrap(lambda pairs: (pairs[:, 1] - pairs[:, 0]).mean(), late),
+        quarter_accuracy=means[quarter],
+        whole_accuracy=means[-1],
+        late_change=over_seeds_and_blocks(last - early, blocks),
     )
 
 
-def drop_missing(rows: Sequence[Any]) -> NDArray[np.float64]:
-    """The rows without None: prompts in which no word ends are left out."""
-    values = np.array(rows, np.float64)
-    return values[~np.isnan(values.reshape(len(rows), -1)).any(1)]
+def _deviation(ends: Floats, weights: Sequence[float]) -> Estimate:
+    """A weighted sum of the standard deviations between prompts at two lengths.
 
-
-@dataclass(frozen=True)
-class AccuracyCounts:
-    """How many whole continuations have which accuracy."""
-
-    continuations: int
-    majority: int  # accuracy in the range of the majority
-    low: int  # accuracy below the low bound
-    collapsed: int  # no better than chance
-    low_or_collapsed: int
-    between: int  # accuracy below the majority's, but neither low nor collapsed
-    slipped: int
-    explained: int  # collapsed, but well above chance with each word at its own shift
-    collapsed_share: Estimate
-
-
-def count_accuracies(
-    summaries: Sequence[AlignmentSummary], majority: tuple[float, float], low: float
-) -> AccuracyCounts:
-    """Count the continuations whose accuracy is in the range `majority`, below `low`, and so on."""
-    each = [one for summary in summaries for one in summary.each]
-    accuracy = np.array([one.accuracy for one in each])
-    collapsed = np.array([one.collapsed for one in each], bool)
-    low_or_collapsed = collapsed | (accuracy < low)
-    explained = [
-        (summary.explained_by_shift.value or 0) * sum(one.collapsed for one in summary.each)
-        for summary in summaries
-    ]
-    return AccuracyCounts(
-        continuations=len(each),
-        majority=int(((accuracy >= majority[0]) & (accuracy <= majority[1])).sum()),
-        low=int((accuracy < low).sum()),
-        collapsed=int(collapsed.sum()),
-        low_or_collapsed=int(low_or_collapsed.sum()),
-        between=int((~low_or_collapsed & (accuracy < majority[0])).sum()),
-        slipped=sum(one.slips > 0 for one in each),
-        explained=sum(map(round, explained)),
-        collapsed_share=share(collapsed),
-    )
+    ends: [lengths, seeds, prompts]. The interval is a bootstrap over prompts, and the seeds.
+    """
+    if not ends.shape[-1]:
+        return UNKNOWN
+    pooled = bootstrap(lambda prompts: weights @ prompts.std(0).mean(-1), np.moveaxis(ends, -1, 0))
+    return with_seed_spread(pooled, (weights @ ends.std(-1)).tolist())
