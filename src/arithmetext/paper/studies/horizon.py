@@ -37,6 +37,7 @@ from ..runs import (
     TrainedModel,
     TrainingFacts,
     ntp,
+    several_seeds,
     prompt_settings,
 )
 from ..study import Table, Verdict
@@ -130,7 +131,7 @@ class Result:
 
 def settings(scale: str) -> Settings:
     return Settings(
-        ntp(scale),
+        several_seeds(ntp(scale), scale),
         (TEST_NEAR, *TESTS_FAR),
         prompt_settings(scale),
         (1, *primes_up_to(61).tolist()),
