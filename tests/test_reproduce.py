@@ -39,8 +39,13 @@ _HMM = TrainedModel("hmm-paper-d64", _TINY)
 _GENERATION = PromptSettings(prompts=4, tokens=64, stride=16, seed=0, blocks=2)
 
 
-def _with_vocabulary(task: str, size: int) -> TrainedModel:
-    return TrainedModel(f"{task}-laptop", (f"tokens.size={size}", *_TINY_GPT))
+def _with_vocabulary(task: str, size: int, *changes: str) -> TrainedModel:
+    return TrainedModel(f"{task}-laptop", (f"tokens.size={size}", *_TINY_GPT, *changes))
+
+
+_MASKED, _CAUSAL = (
+    {size: (_with_vocabulary(task, size),) for size in (64, 256)} for task in ("mlm", "ntp")
+)
 
 
 # What takes minutes at laptop scale, made to take seconds.
@@ -64,10 +69,20 @@ SMALL: dict[str, dict[str, Any]] = {
     },
     "locator": {"lengths": [32, 64], "windows": 5},
     "tokenization": {"model": _NTP, "windows": 4, "farthest": 24},
-    "ntp_losses": {"trained": {size: _with_vocabulary("ntp", size) for size in (64, 256, 1024)}},
+    "ntp_losses": {
+        "models": {300: {size: (_with_vocabulary("ntp", size),) for size in (64, 256, 1024)}},
+        "without_attention": {64: _with_vocabulary("ntp", 64, "model.attention=off")},
+    },
     "mlm_losses": {
-        part: {size: _with_vocabulary(task, size) for size in (64, 256)}
-        for part, task in (("best_masked", "mlm"), ("masked_like_causal", "mlm"), ("causal", "ntp"))
+        "rotary": {300: _MASKED},
+        "rotary_causal": {300: _CAUSAL},
+        "searched": {rate: _with_vocabulary("mlm", 256) for rate in (1e-3, 3e-3)},
+        "learned": {1e-3: _MASKED, 3e-3: {}},
+        "learned_causal": _CAUSAL,
+        "one_token": {
+            "learned": _with_vocabulary("mlm", 256, "training.predicted=0.001"),
+            "rotary": _with_vocabulary("mlm", 256),
+        },
     },
     "mlm_accuracy": {"model": _with_vocabulary("mlm", "64"), "windows": 4},
     "accuracy_length": {
@@ -100,9 +115,7 @@ def trained_models(value: Any) -> list[TrainedModel]:
         return [value]
     if dataclasses.is_dataclass(value):
         value = vars(value)
-    if isinstance(value, dict):
-        value = tuple(value.values())
-    items = value if isinstance(value, tuple) else ()
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else []
     return [model for item in items for model in trained_models(item)]
 
 

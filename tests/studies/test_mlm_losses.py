@@ -1,29 +1,54 @@
+from typing import Any
+
 import pytest
 
-from arithmetext.evaluation.learning import NO_PLATEAU, plateau_length
-from arithmetext.paper.runs import Record
-from arithmetext.paper.studies._training_runs import TrainingRun, summarise
-from arithmetext.paper.studies.mlm_losses import compare
-from test_learning import curve
+from arithmetext.evaluation.estimates import UNKNOWN, Estimate
+from arithmetext.paper.studies import mlm_losses as study
+from arithmetext.paper.studies._training_runs import TrainingRun, compare
+from arithmetext.paper.studies.mlm_losses import Result, longer
 
-from .cases import Case, check, committed, draw, edited
+from .cases import Case, check, draw
+from .test_ntp_losses import CLEARLY, EARLIER, HARDLY, LOWEST, ORDER, run
 
-# Plateaus end at steps 71 and 115. The lengths of plateaus are 140.7 and 115.9 in masked modelling,
-# 7.4 and 5.7 in next-token prediction.
+EVIDENT = "more-evident"
+
+
+def left(end: float) -> dict[str, Any]:
+    """Both long runs leave a plateau."""
+    plateau = {"begin": 10.0, "slowest": 50.0, "end": end, "loss": 3.5, "steepest": 400.0}
+    found = plateau | {"earlier_pauses": []}
+    return {f"learned.runs.{size}.0.curve.plateau": found for size in (64, 256)}
+
+
+def stayed(loss: float) -> dict[str, Any]:
+    """Neither run has a plateau that ended; they end at this loss."""
+    return {
+        f"learned.runs.{size}.0.curve.{field}": value
+        for size in (64, 256)
+        for field, value in (("plateau", None), ("losses.-1", loss))
+    }
+
+
+def evident(estimate: Estimate) -> dict[str, Any]:
+    return {f"learned_longer.{size}": estimate for size in (64, 256)}
+
+
 CASES: list[Case] = [
+    (left(100.0), {"plateau": True}),
+    (stayed(5.0), {"plateau": None}),
+    (stayed(1.0), {"plateau": False}),
+    ({"learned.later.256": CLEARLY}, {ORDER: True}),
+    ({"learned.later.256": HARDLY}, {ORDER: None}),
+    ({"learned.later.256": EARLIER}, {ORDER: False}),
+    ({"learned.later.256": UNKNOWN}, {ORDER: None}),
+    (evident(CLEARLY), {EVIDENT: True}),
+    (evident(HARDLY), {EVIDENT: None}),
+    (evident(CLEARLY) | {"learned_longer.64": UNKNOWN}, {EVIDENT: None}),
+    (evident(CLEARLY) | {"learned_longer.64": EARLIER}, {EVIDENT: False}),
     (
-        {"best_masked.64.curve.plateau": None},
-        {"plateau": False, "ends-later-for-larger-d": False},
+        {"stand_in": "A small model."} | left(100.0) | evident(CLEARLY),
+        {"plateau": None, ORDER: None, EVIDENT: None},
     ),
-    ({"best_masked.256.curve.plateau.end": 78.0}, {"ends-later-for-larger-d": False}),
-    ({"best_masked.256.curve.plateau.end": 79.0}, {}),
-    ({"best_masked.256.record.config.training.batch": 8192}, {"ends-later-for-larger-d": False}),
-    ({"masked_lengths.64.ratio": 7.3}, {"more-evident": False}),
-    ({"masked_lengths.256.ratio": 5.6}, {"more-evident": False}),
-    ({"masked_lengths.256.ratio": 5.8, "masked_lengths.256.ended": True}, {}),
-    ({"masked_lengths.64": NO_PLATEAU}, {"more-evident": False}),
-    ({"causal_lengths.64.ratio": 141.0}, {"more-evident": False}),
-    ({"causal_lengths.64": NO_PLATEAU}, {}),
 ]
 
 
@@ -32,41 +57,37 @@ def test_verdicts(case: Case) -> None:
     check("mlm_losses", case)
 
 
-@pytest.mark.parametrize(
-    "edits",
-    [
-        {f"best_masked.{size}.record.validation": [] for size in (64, 256)},
-        {f"best_masked.{size}.curve.plateau": None for size in (64, 256)},
-        {f"masked_lengths.{size}": NO_PLATEAU for size in (64, 256)},
-    ],
-)
-def test_missing_numbers_are_drawn(edits: dict[str, object]) -> None:
-    draw("mlm_losses", edited(committed("mlm_losses"), edits))
+def result(learned: dict[int, list[TrainingRun]], rotary: dict[int, list[TrainingRun]]) -> Result:
+    causal = compare({size: [run(20, 100)] * 3 for size in (64, 256)})
+    masked = compare(learned)
+    return Result(
+        {300: compare(rotary)} if rotary else {},
+        masked,
+        {1e-3: run(5)} if learned else {},
+        {"learned": run(5), "rotary": run(5, 50)} if learned else {},
+        {300: longer(compare(rotary), causal)} if rotary else {},
+        longer(masked, causal),
+        {64: LOWEST, 256: LOWEST},
+        "",
+    )
 
 
-def run(positions: str, *steps: int) -> TrainingRun:
-    config = {"model": {"positions": positions}}
-    training = curve(*((step, 1.2) for step in steps))
-    return summarise(Record(config, {}, 1.0, 1, 1.0, training, []))
+def outcomes(result: Result) -> list[bool | None]:
+    return [verdict.agrees for verdict in study.verdicts(result)]
 
 
-def test_masked_runs_are_compared_with_the_best_masked_runs() -> None:
-    best, masked, causal = run("rotary", 5, 300), run("learned", 5), run("learned", 5, 100)
-    result = compare({64: best}, {64: masked}, {64: causal}, {64: 3.0})
-    assert result.masked_lengths[64] == plateau_length(masked.curve, best.curve)
-    assert result.causal_lengths[64] == plateau_length(causal.curve)
-    assert result.masked_lengths[64].ratio > result.causal_lengths[64].ratio
-    assert result.other_runs == {64: masked}
-    assert compare({64: best}, {64: best}, {64: causal}, {64: 3.0}).other_runs == {}
+def test_only_learned_positions_decide() -> None:
+    """Plateaus end at step 200 and 300 and begin at 5; those of next tokens begin at 20."""
+    seeds = {64: [run(5, step) for step in (195, 200, 205)], 256: [run(5, 300)] * 3}
+    stuck = {64: [run(5)], 256: [run(5)]}
+    assert outcomes(result(seeds, stuck)) == [True, True, True]
+    assert outcomes(result(stuck, seeds)) == [None, None, None]
+    assert outcomes(result({}, seeds)) == [None, None, None]
+    for learned, rotary in ((seeds, stuck), (stuck, seeds), ({}, seeds), (seeds, {})):
+        draw("mlm_losses", result(learned, rotary))
 
 
-def test_tokens_per_word_come_from_the_last_validation() -> None:
-    rows = [
-        {"validation_loss": 3.0, "validation_nats_per_word": 3.3},
-        {"validation_loss": 2.0, "validation_nats_per_word": 3.0},
-    ]
-    training = curve((5, 1.2))
-    assert summarise(Record({}, {}, 1.0, 1, 1.0, training, rows)).tokens_per_word == 1.5
-    gaps = [{"validation_loss": 2.0, "validation_nats_per_word": None}]
-    assert summarise(Record({}, {}, 1.0, 1, 1.0, training, gaps)).tokens_per_word is None
-    assert summarise(Record({}, {}, 1.0, 1, 1.0, training, [])).tokens_per_word is None
+def test_what_rotary_positions_show_stands_beside() -> None:
+    seeds = {64: [run(5, 200)] * 2, 256: [run(5, 300)] * 2}
+    for verdict in study.verdicts(result({64: [run(5)], 256: [run(5)]}, seeds)):
+        assert "rotary positions, warm-up 300" in verdict.ours

@@ -1,23 +1,57 @@
+from typing import Any
+
 import pytest
 
-from arithmetext.paper.study import all_studies
+from arithmetext.evaluation.estimates import Estimate
+from arithmetext.paper.runs import Record
+from arithmetext.paper.studies import ntp_losses as study
+from arithmetext.paper.studies._training_runs import TrainingRun, compare, summarise
+from arithmetext.paper.studies.ntp_losses import Result, compare_control
+from test_learning import curve
 
-from .cases import Case, check, committed, draw, edited, outcomes
+from .cases import Case, check, draw
 
-# Plateaus end at steps 201, 243 and 272; each must end later than the one before by a tenth.
+SIZES = (64, 256, 1024)
+LOWEST = 3.8  # the loss after one fall, in the runs below
+
+
+def later(estimate: Estimate) -> dict[str, Any]:
+    """The same ratio for every warm-up and D."""
+    return {f"series.{w}.later.{size}": estimate for w in (300, 30) for size in (256, 1024)}
+
+
+def controls(apart: float, lowest: float) -> dict[str, Any]:
+    return {
+        f"controls.{size}.{field}": value
+        for size in SIZES
+        for field, value in (("apart", apart), ("lowest", lowest))
+    }
+
+
+CLEARLY, HARDLY, EARLIER = Estimate(1.2, 1.1, 1.3), Estimate(1.1, 1.0, 1.2), Estimate(0.9, 0.8, 1.0)
+ORDER, PHASES = "ends-later-for-larger-d", "two-phases"
+
 CASES: list[Case] = [
+    ({"series.300.runs.64.0.curve.plateau": None}, {"plateau": False}),
     (
-        {"runs.1024.curve.plateau": None},
-        {"plateau": False, "ends-later-for-larger-d": False},
+        {
+            "series.300.runs.64.0.curve.plateau": None,
+            "series.300.runs.64.0.curve.losses.-1": 3.1,  # not 5 % below 3.18: nothing was learned
+        },
+        {"plateau": None},
     ),
-    ({"runs.256.curve.plateau.end": 300.0}, {"ends-later-for-larger-d": False}),
-    ({"runs.1024.curve.plateau.end": 266.0}, {"ends-later-for-larger-d": False}),
-    ({"runs.1024.curve.plateau.end": 269.0}, {}),
-    ({"runs.1024.record.config.training.batch": 8192}, {"ends-later-for-larger-d": False}),
+    (later(CLEARLY), {ORDER: True}),
+    (later(HARDLY), {ORDER: None}),
+    (later(CLEARLY) | {"series.30.later.1024": HARDLY}, {ORDER: None}),
+    (later(CLEARLY) | {"series.30.later.1024": EARLIER}, {ORDER: False}),
+    (controls(0.03, 0.97), {PHASES: True}),
+    (controls(0.03, 0.97) | {"controls.256.lowest": 0.96}, {PHASES: False}),
+    (controls(0.03, 0.97) | {"controls.256.apart": 0.04}, {PHASES: None}),
     ({"parameters.1024": 89_000_000}, {"parameters": False}),
     ({"parameters.1024": 85_000_000}, {"parameters": False}),
     ({"parameters.1024": 88_000_000}, {}),
-    ({"runs.256.record.config.model.layers": 2}, {"parameters": None}),
+    ({"series.300.runs.256.0.record.config.model.layers": 2}, {"parameters": None}),
+    ({"stand_in": "A small model."}, {"plateau": None, ORDER: None, PHASES: None}),
 ]
 
 
@@ -26,17 +60,58 @@ def test_verdicts(case: Case) -> None:
     check("ntp_losses", case)
 
 
-def test_small_models_without_validation_are_drawn() -> None:
-    """Without validation the words per token are unknown, so the right plot stays empty."""
-    edits = {
-        f"runs.{size}.{field}": value
-        for size in (64, 256, 1024)
-        for field, value in {
-            "record.validation": [],
-            "tokens_per_word": None,
-            "record.config.model.layers": 2,
-        }.items()
+def run(*falls: float, seed: int = 0, steps: int = 4000, depth: float = 1.2) -> TrainingRun:
+    """A run whose loss falls from 5 by `depth` around some steps."""
+    config = {
+        "seed": seed,
+        "model": {"layers": 2, "heads": 2, "context": 256, "positions": "learned"},
+        "training": {"batch": 4096, "warmup": 20, "lr": 1e-3},
     }
-    result = edited(committed("ntp_losses"), edits)
-    assert outcomes(all_studies()["ntp_losses"], result)["parameters"] is None
-    draw("ntp_losses", result)
+    training = curve(*((step, depth) for step in falls), steps=steps)
+    return summarise(
+        Record(config, {"device": "cpu"}, 1.0, 4096 * steps, 1.0, training, []), LOWEST
+    )
+
+
+def result(**runs: list[TrainingRun]) -> Result:
+    """A result of one warm-up, without controls; the runs by D."""
+    series = compare({int(name[1:]): same for name, same in runs.items()})
+    lowest = dict.fromkeys(series.runs, LOWEST)
+    return Result({20: series}, {}, dict.fromkeys(series.runs, 10**6), lowest, "")
+
+
+def outcomes(result: Result) -> list[bool | None]:
+    plateau, order, *_ = study.verdicts(result)
+    return [plateau.agrees, order.agrees]
+
+
+def test_seeds_decide_the_order() -> None:
+    small, large = ([run(5, step, seed=k) for k, step in enumerate(s)] for s in SEEDS)
+    assert outcomes(result(D64=small, D256=large)) == [True, True]
+    assert outcomes(result(D64=large, D256=small)) == [True, False]
+    assert outcomes(result(D64=small, D256=small)) == [True, None]
+    assert outcomes(result(D64=small[:1], D256=large[:1])) == [True, None]
+
+
+SEEDS = (100, 105, 98), (150, 160, 155)
+
+
+def test_a_run_on_its_plateau_decides_nothing() -> None:
+    """Neither does one that paused before: with falls of half the size it ends on the plateau."""
+    learned, stuck = run(5, 100), run(5)
+    paused = run(5, 100, depth=0.6)
+    assert outcomes(result(D64=[learned], D256=[paused])) == [None, None]
+    assert outcomes(result(D64=[learned], D256=[stuck])) == [None, None]
+    assert outcomes(result(D64=[learned], D256=[run(50)])) == [None, None]
+    assert outcomes(result(D64=[learned], D256=[run(50, 60)])) == [False, None]  # no pause between
+    for found in (result(D64=[stuck], D256=[stuck]), result(D64=[learned] * 2, D256=[stuck] * 2)):
+        draw("ntp_losses", found)
+
+
+def test_a_control_that_stays_on_the_plateau() -> None:
+    full = run(5, 300)
+    stays, leaves, other = (compare_control(run(*falls), full) for falls in ((5,), (5, 300), (50,)))
+    assert stays.apart < 0.03 and stays.lowest > 0.97
+    assert leaves.apart < 0.03 and leaves.lowest < 0.97
+    assert other.apart > 0.03
+    assert compare_control(run(5), run(5)).lowest == 0

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -39,45 +40,39 @@ class LossCurve:
 
     steps: list[float]
     losses: list[float]
-    speeds: list[float]  # −dloss/dln(step)
     plateau: Plateau | None
-    final_from: float  # the step from which on the loss is nearly its final value
 
     def loss_at(self, step: float) -> float:
         """The smoothed loss, interpolated in ln(step)."""
         return float(np.interp(np.log(step), np.log(self.steps), self.losses))
 
 
-class PlateauLength(NamedTuple):
-    """The longest plateau of a run: its last step over its first, 0 if there is none."""
-
-    ratio: float
-    ended: bool  # False if the run ends on the plateau
-
-
-NO_PLATEAU = PlateauLength(0, True)
-
-
-def loss_curve(training: Sequence[tuple[float, float]]) -> LossCurve:
+def loss_curve(training: Sequence[tuple[float, float]], lowest: float = inf) -> LossCurve:
     """Smooth a curve of (step, loss) and find its plateau.
 
-    Loss and speed at a step come from a line fitted to the points around it.
+    `lowest` is the lowest loss without attention (`without_attention.lowest_loss`), if known. A run
+    that does not get clearly below it is still on its plateau, whatever pauses it had before.
     """
     steps, raw = np.array(training, np.float64).reshape(-1, 2).T
+    losses, speeds = _smoothed(steps, raw)
+    plateau = _plateau(steps, losses, speeds) if is_below(losses[-1], lowest) else None
+    return LossCurve(steps.tolist(), losses.tolist(), plateau)
+
+
+def is_below(loss: float, level: float) -> bool:
+    """Whether a loss is clearly below a level, by as much as a descent."""
+    return loss <= (1 - FALL) * level
+
+
+def _smoothed(steps: Floats, raw: Floats) -> tuple[Floats, Floats]:
+    """The loss and its speed, −dloss/dln(step), from lines fitted to the points around a step."""
     x = np.log(steps)
     weights = np.exp(-(((x[:, None] - x) / WIDTH) ** 2) / 2)  # [steps, points]
     weights /= weights.sum(1, keepdims=True)
     centres = weights @ x
     offsets = x - centres[:, None]
     speeds = -((weights * offsets) @ raw) / np.maximum((weights * offsets**2).sum(1), 1e-12)
-    losses = weights @ raw - speeds * (x - centres)
-    return LossCurve(
-        steps.tolist(),
-        losses.tolist(),
-        speeds.tolist(),
-        _plateau(steps, losses, speeds),
-        _final_from(steps, losses),
-    )
+    return weights @ raw - speeds * (x - centres), speeds
 
 
 def _plateau(steps: Floats, losses: Floats, speeds: Floats) -> Plateau | None:
@@ -117,25 +112,6 @@ def _leaves_band(steps: Floats, losses: Floats) -> float:
     j = outside[0]
     one, other = abs(changes[j - 1 : j + 1] * np.sign(changes[j]) - BAND)
     return float(np.exp((np.log(steps[j - 1]) * other + np.log(steps[j]) * one) / (one + other)))
-
-
-def _final_from(steps: Floats, losses: Floats) -> float:
-    outside = np.flatnonzero(np.abs(losses / losses[-1] - 1) > BAND)
-    return float(steps[outside.max(initial=-1) + 1])
-
-
-def plateau_length(curve: LossCurve, better: LossCurve | None = None) -> PlateauLength:
-    """How long the longest plateau lasts.
-
-    A plateau at the end of a run counts if another run, `better`, gets clearly below it. Without
-    another run it counts if there is no earlier plateau.
-    """
-    lengths, plateau = [NO_PLATEAU], curve.plateau
-    if plateau:
-        lengths.append(PlateauLength(plateau.end / plateau.begin, ended=True))
-    if better.losses[-1] <= (1 - FALL) * curve.losses[-1] if better else not plateau:
-        lengths.append(PlateauLength(curve.steps[-1] / curve.final_from, ended=False))
-    return max(lengths)
 
 
 def end_ratio(curves: Sequence[LossCurve], others: Sequence[LossCurve]) -> Estimate:
