@@ -63,8 +63,8 @@ def result(learned: dict[int, list[TrainingRun]], rotary: dict[int, list[Trainin
     return Result(
         {300: compare(rotary)} if rotary else {},
         masked,
-        {1e-3: run(5)} if learned else {},
-        {"learned": run(5), "rotary": run(5, 50)} if learned else {},
+        {1e-3: run(5)} if learned and rotary else {},
+        {"learned": run(5), "rotary": run(5, 50)} if learned and rotary else {},
         {300: longer(compare(rotary), causal)} if rotary else {},
         longer(masked, causal),
         {64: LOWEST, 256: LOWEST},

@@ -36,7 +36,6 @@ from ._losses import (
     why_undecided,
 )
 from ._training_runs import (
-    Models,
     Series,
     TrainingRun,
     compare,
@@ -81,7 +80,7 @@ class Result:
     rotary_longer: dict[int, dict[int, Estimate]]  # by warm-up and D
     learned_longer: dict[int, Estimate]
     lowest: dict[int, float]  # the lowest loss without attention, in nats per token
-    stand_in: str  # why the rotary models are not the paper's
+    stand_in: str  # why there is no run of the paper's model; empty if there is one
 
 
 def settings(scale: str) -> Settings:
@@ -124,6 +123,8 @@ def run(settings: Settings) -> Result:
     best = min(settings.learned, key=lambda rate: _last_loss(searched, rate), default=None)
     learned = measure(settings.learned[best], lowest) if best is not None else compare({})
     rotary = {warmup: measure(models, lowest) for warmup, models in settings.rotary.items()}
+    causal = [*settings.rotary_causal.values(), settings.learned_causal]
+    causal_lowest = {size: lowest_loss(same[0].config) for size, same in causal[0].items()}
     return Result(
         rotary=rotary,
         learned=learned,
@@ -133,10 +134,10 @@ def run(settings: Settings) -> Result:
             for positions, model in settings.one_token.items()
         },
         rotary_longer={
-            warmup: _longer(rotary[warmup], causal)
-            for warmup, causal in settings.rotary_causal.items()
+            warmup: longer(rotary[warmup], measure(models, causal_lowest))
+            for warmup, models in settings.rotary_causal.items()
         },
-        learned_longer=_longer(learned, settings.learned_causal),
+        learned_longer=longer(learned, measure(settings.learned_causal, causal_lowest)),
         lowest=lowest,
         stand_in=series[0][SEARCHED][0].stand_in,
     )
@@ -147,12 +148,8 @@ def _last_loss(searched: Mapping[float, TrainingRun], rate: float) -> float:
     return float(searched[rate].record.validation[-1]["validation_loss"]) if searched else 0.0
 
 
-def _longer(masked: Series, causal: Models) -> dict[int, Estimate]:
-    lowest = {size: lowest_loss(same[0].config) for size, same in causal.items()}
-    return longer(masked, measure(causal, lowest))
-
-
 def longer(masked: Series, causal: Series) -> dict[int, Estimate]:
+    """How many times longer plateaus are in masked modelling than in next-token prediction."""
     return {
         size: length_ratio(curves(runs), curves(causal.runs[size]))
         for size, runs in masked.runs.items()
@@ -178,10 +175,10 @@ def _draw_learned(axes: Axes, result: Result) -> None:
     for run in result.searched.values():
         colour = style_of(SEARCHED, result.lowest)["color"]
         draw_smoothed(axes, run, SEARCHED, color=colour, ls=":", lw=1.3)
-    for (positions, run), line in zip(result.one_token.items(), ("-", "--"), strict=True):
+    for (positions, run), line in zip(result.one_token.items(), ("-", "--"), strict=False):
         label = f"one token in a window, {positions}"
         draw_smoothed(axes, run, SEARCHED, color="0.4", ls=line, lw=1.3, label=label)
-    axes.set_title("learned positions", fontsize=10)
+    axes.set_title("learned positions (grey: one masked token)", fontsize=10)
     if result.one_token:
         axes.legend(fontsize=8, frameon=False, loc="lower left")
 
