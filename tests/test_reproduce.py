@@ -27,6 +27,7 @@ from arithmetext.files import sole_writer
 from arithmetext.paper import report, runs
 from arithmetext.paper import study as studies
 from arithmetext.paper.runs import PromptSettings, TrainedModel
+from arithmetext.paper.studies.mlm_accuracy import Masking
 from arithmetext.tokens import BPE
 from arithmetext.training import run_cache
 from conftest import Run, changed
@@ -84,7 +85,10 @@ SMALL: dict[str, dict[str, Any]] = {
             "rotary": _with_vocabulary("mlm", 256),
         },
     },
-    "mlm_accuracy": {"model": _with_vocabulary("mlm", "64"), "windows": 4},
+    "mlm_accuracy": {
+        "model": _with_vocabulary("mlm", 64),
+        "masking": Masking((0.05, 0.15, 0.4), (1.0, 2.0, 3.3, inf), windows=4, blocks=2, seed=0),
+    },
     "accuracy_length": {
         "models": _NTP.with_seeds(2),
         "generation": _GENERATION,

@@ -59,7 +59,7 @@ def summary(far: dict[tuple[float, float], float]) -> Result:
         ]
         for at, values in ((10**9, accuracies()), (10**13, far))
     }
-    return summarise(64, 256, TRAINING, tables)
+    return summarise(64, 8, 256, TRAINING, tables)
 
 
 def disagreeing(result: Result) -> list[str]:

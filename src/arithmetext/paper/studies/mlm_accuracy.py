@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 
-from ...evaluation.estimates import above, decided_above
+from ...evaluation.estimates import above, decided_above, over_seeds_and_blocks
 from ...evaluation.evaluate import BETAS, MASKING_SHARES
 from ...evaluation.masking import (
     AccuracyGrid,
@@ -28,10 +28,14 @@ from ...evaluation.masking import (
     Steps,
     accuracy_grid,
     count_steps,
-    masked_accuracy,
     pooled,
+    window_accuracies,
 )
+from ...evaluation.prompts import draw_from_blocks
+from ...evaluation.subjects import EvaluatedModel
+from ...text.splits import blocks_near
 from ...training.config import PREDICTED_SHARE
+from ..outputs import Arrays
 from ..runs import TEST_NEAR, TESTS_FAR, TrainedModel, TrainingFacts, mlm
 from ..study import Table, Verdict, if_papers_model
 from ..wording import format_beta, format_estimate, format_integer, join
@@ -46,13 +50,21 @@ GOOD_MASKED, GOOD_BETAS, GOOD_ABOVE = 0.4, (2.0, inf), 0.3
 
 
 @dataclass(frozen=True)
-class Settings:
-    model: TrainedModel
-    scales: tuple[int, ...]
+class Masking:
+    """Which windows are masked, and how."""
+
     masking_shares: tuple[float, ...]  # p_m
     betas: tuple[float, ...]
     windows: int
+    blocks: int  # of a million integers each, that the windows are drawn from
     seed: int
+
+
+@dataclass(frozen=True)
+class Settings:
+    model: TrainedModel
+    scales: tuple[int, ...]
+    masking: Masking
 
 
 @dataclass(frozen=True)
@@ -69,6 +81,7 @@ class Region:
 @dataclass(frozen=True)
 class Result:
     windows: int
+    blocks: int
     tokens: int
     training: TrainingFacts
     tables: dict[int, list[MaskedAccuracy]]  # near each integer, for every p_m and β
@@ -84,32 +97,63 @@ def settings(scale: str) -> Settings:
     return Settings(
         model=mlm(scale),
         scales=(TEST_NEAR, TESTS_FAR[0]) if scale == "laptop" else (TEST_NEAR, *TESTS_FAR),
-        masking_shares=MASKING_SHARES,
-        betas=(*BETAS, inf),
-        windows=64 if scale == "laptop" else 128,
-        seed=0,
+        masking=Masking(
+            masking_shares=MASKING_SHARES,
+            betas=(*BETAS, inf),
+            windows=60 if scale == "laptop" else 160,
+            blocks=10,
+            seed=0,
+        ),
     )
 
 
 def run(settings: Settings) -> Result:
-    subject, seed = settings.model.load(), settings.seed
-    shares, betas = settings.masking_shares, settings.betas
+    masking, model = settings.masking, settings.model
     tables = {}
     for at in settings.scales:
-        ids = subject.windows(at, number=settings.windows, seed=seed)
-        tables[at] = masked_accuracy(
-            subject.model, ids, masking_shares=shares, betas=betas, seed=seed
-        )
-    return summarise(settings.windows, subject.context, settings.model.training(), tables)
+        found = model.outputs(accuracies_near, (at, masking))["accuracies"]
+        tables[at] = [
+            MaskedAccuracy(share, beta, over_seeds_and_blocks(values[None], masking.blocks))
+            for share, by_beta in zip(masking.masking_shares, found, strict=True)
+            for beta, values in zip(masking.betas, by_beta, strict=True)
+        ]
+    tokens = model.config.model.context
+    return summarise(masking.windows, masking.blocks, tokens, model.training(), tables)
+
+
+def accuracies_near(model: EvaluatedModel, where: tuple[int, Masking]) -> Arrays:
+    """The accuracy in each window near an integer: [masking shares, betas, windows]."""
+    at, masking = where
+    windows = draw_from_blocks(
+        model.tokenizer,
+        blocks_near(at, model.seen, masking.blocks),
+        number=masking.windows,
+        length=model.context,
+        following=0,
+        seed=masking.seed,
+    )
+    found = window_accuracies(
+        model.model,
+        windows.ids,
+        masking_shares=masking.masking_shares,
+        betas=masking.betas,
+        seed=masking.seed,
+    )
+    return {"accuracies": found.astype(np.float32)}
 
 
 def summarise(
-    windows: int, tokens: int, training: TrainingFacts, tables: dict[int, list[MaskedAccuracy]]
+    windows: int,
+    blocks: int,
+    tokens: int,
+    training: TrainingFacts,
+    tables: dict[int, list[MaskedAccuracy]],
 ) -> Result:
     together = pooled(list(tables.values()))
     grids = [accuracy_grid(cells) for cells in tables.values()]
     return Result(
         windows,
+        blocks,
         tokens,
         training,
         tables,
@@ -194,13 +238,13 @@ def _plot_grid(axes: Axes, grid: AccuracyGrid, highest: float) -> AxesImage:
 def caption(result: Result) -> str:
     return (
         f"Share of masked tokens that the model finds in {result.windows} windows of"
-        f" {result.tokens} tokens near the integer above each panel. The model was not trained on"
-        f" these windows. Tokens (each {result.training.token}) are drawn with probabilities"
+        f" {result.tokens} tokens from {result.blocks} blocks of a million integers near the"
+        " integer above each panel, which the model has not seen. The first panel is the mean of"
+        f" the others. Tokens (each {result.training.token}) are drawn with probabilities"
         f" proportional to p^β. The model was trained for {result.training.seconds / 60:.1f}"
-        f" minutes with a share of {PREDICTED_SHARE:g} masked. The first panel is the mean of the"
-        f" others. White lines, if any: accuracy"
+        f" minutes with a share of {PREDICTED_SHARE:g} masked. White lines, if any: accuracy"
         f" {GOOD_ABOVE:g} (dashed) and {BEST_ABOVE:g} (solid). Dotted frame: where the paper has"
-        f" more than {GOOD_ABOVE:g}. Intervals of 95 % (bootstrap over windows) are at most"
+        f" more than {GOOD_ABOVE:g}. Intervals of 95 % (Student's t over blocks) are at most"
         f" ± {result.widest:.3f}."
     )
 
