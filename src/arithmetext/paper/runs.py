@@ -236,7 +236,7 @@ def with_vocabulary(task: str, scale: str, size: int) -> TrainedModel:
     """
     if scale == "laptop":
         return _on_laptop(task, size, 250 if task == "ntp" else 200)
-    longer = {"ntp": 6500, "mlm": 5000}[task]
+    longer = {"ntp": 4000, "mlm": 5000}[task]
     model = _on_gpu(task, size, scale, longer if size == 256 else 2000)
     if (task, scale) == ("mlm", "gpu"):
         return TrainedModel(model.recipe, (*model.changes, "model.positions=rotary"))

@@ -37,8 +37,8 @@ from ..runs import (
     TrainedModel,
     TrainingFacts,
     ntp,
-    several_seeds,
     prompt_settings,
+    several_seeds,
 )
 from ..study import Table, Verdict
 from ..wording import cell, join, plural
