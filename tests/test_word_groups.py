@@ -3,18 +3,25 @@
 import numpy as np
 import pytest
 
-from arithmetext.evaluation.estimates import UNKNOWN, wilson
+from arithmetext.evaluation.estimates import UNKNOWN, rate, wilson
 from arithmetext.evaluation.word_groups import errors_in_group, group_cells, share_of_errors
 
-# Two labels, others, malformed.
-COUNTS = np.array([[6, 2, 1, 1], [3, 5, 1, 1], [1, 2, 6, 1]])
+# Two labels, others, malformed; one seed with two prompts.
+FIRST = np.array([[4, 2, 0, 0], [0, 5, 0, 1], [1, 0, 3, 0]])
+SECOND = np.array([[2, 0, 1, 1], [3, 0, 1, 0], [0, 2, 3, 1]])
+COUNTS = np.array([[FIRST, SECOND]])  # [[6, 2, 1, 1], [3, 5, 1, 1], [1, 2, 6, 1]] together
+
+
+def shares(hits: list[int], among: list[int]) -> object:
+    """Over the prompts of one seed."""
+    return rate(np.array([hits]), np.array([among]))
 
 
 def test_cells_of_a_group() -> None:
     found = group_cells(COUNTS, [0])
     assert found.cell == pytest.approx(0.6)
     assert found.cell_elsewhere == pytest.approx((0.3 + 0.1) / 2)
-    assert found.generated == wilson(6, 10)
+    assert found.generated == shares([4, 2], [6, 4])
     assert found.generated_elsewhere == pytest.approx(4 / 20)
 
 
@@ -24,12 +31,12 @@ def test_a_group_of_one_word_has_no_errors_within() -> None:
 
 
 def test_errors_by_chance_follow_what_is_generated() -> None:
-    counts = np.array([[6, 2, 1, 1], [3, 5, 1, 1], [0, 0, 0, 0]])
+    counts = COUNTS * np.array([1, 1, 0])[:, None]
     errors, by_chance = errors_in_group(counts, [0, 1])
-    assert errors == wilson(2 + 3, 4 + 5)
+    assert errors == shares([2, 3], [3, 6])
     # 9, 7, 2 and 2 are generated: a wrong word at the first is the second in 7 of 11 cases.
     assert by_chance == pytest.approx((4 * 7 / 11 + 5 * 9 / 13) / 9)
-    assert share_of_errors(counts, [0, 1]) == wilson(5, 20 - 11)
+    assert share_of_errors(counts, [0, 1]) == shares([2, 3], [3, 6])
 
 
 def test_an_empty_group() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from arithmetext.evaluation.estimates import UNKNOWN, Estimate
 from arithmetext.paper.studies import precision_recall as study
-from arithmetext.paper.studies.precision_recall import Result
+from arithmetext.paper.studies.precision_recall import FILTER, Result
 
 from .cases import Case, check, committed, draw, edited, outcomes
 
@@ -28,43 +28,88 @@ def about(value: float) -> Estimate:
 
 NEVER_GENERATED = {"predicted": 0, "precision": UNKNOWN, "recall": about(0.0), "f1": about(0.0)}
 NO_PRIMES = {
-    "precision-at-primes-GPT-2": False,
+    "precision-at-primes-GPT-2": None,
     "recall-at-primes-GPT-2": False,
     "primes-near-0.3": False,
 }
+NEAR, WIDE = about(0.3), Estimate(0.3, 0.24, 0.36)
+
+
+def primes(
+    precision: Estimate = NEAR, recall: Estimate = NEAR, f1: Estimate = NEAR
+) -> dict[str, Any]:
+    return at("GPT-2", "10", precision=precision, recall=recall, f1=f1)
+
+
+def hmm_at_primes(trained: Estimate, filtered: Estimate) -> dict[str, Any]:
+    """Edits of precision and recall in both readings of the HMM."""
+    readings = {"HMM": trained, FILTER: filtered}
+    return {
+        path: new
+        for name, estimate in readings.items()
+        for path, new in at(name, "10", precision=estimate, recall=estimate).items()
+    }
+
+
+def square_free(**changes: Estimate) -> dict[str, Any]:
+    """Edits of three words: all measures are 0.45 but those of 1010 that are named."""
+    measures = dict.fromkeys(("precision", "recall", "f1"), about(0.45))
+    return (
+        at("GPT-2", "1010", **measures | changes)
+        | at("GPT-2", "101010", **measures)
+        | at("GPT-2", "10101010", **measures)
+    )
+
+
+def highest(trained: Estimate, filtered: Estimate) -> dict[str, Any]:
+    return {"hmm_highest.HMM.f1": trained, f"hmm_highest.{FILTER}.f1": filtered}
+
+
+BOTH_AGREE = {"precision-at-primes-GPT-2": True, "recall-at-primes-GPT-2": True}
+BOTH_AGREE_HMM = {"precision-at-primes-HMM": True, "recall-at-primes-HMM": True}
+BOTH_DIFFER_HMM = {"precision-at-primes-HMM": False, "recall-at-primes-HMM": False}
+LOW, HIGH, BETWEEN = about(0.1), about(0.3), about(0.2)
 
 CASES: list[Case] = [
+    (primes(), BOTH_AGREE | {"primes-near-0.3": True}),
     (
-        at("GPT-2", "10", precision=about(0.6)),
-        {"precision-at-primes-GPT-2": False, "primes-near-0.3": False},
+        primes(precision=about(0.6)),
+        BOTH_AGREE | {"precision-at-primes-GPT-2": False, "primes-near-0.3": False},
     ),
     (
-        at("GPT-2", "10", recall=about(0.1)),
-        {"recall-at-primes-GPT-2": False, "primes-near-0.3": False},
+        primes(recall=about(0.1)),
+        BOTH_AGREE | {"recall-at-primes-GPT-2": False, "primes-near-0.3": False},
     ),
-    (at("HMM", "10", precision=about(0.3)), {"precision-at-primes-HMM": False}),
-    (at("HMM", "10", recall=about(0.3)), {"recall-at-primes-HMM": False}),
-    (at("GPT-2", "10", precision=about(0.22), recall=about(0.4)), {"primes-near-0.3": False}),
-    (at("GPT-2", "10", precision=about(0.26), recall=about(0.34)), {}),
-    (at("GPT-2", "10", f1=Estimate(0.2, 0.19, 0.249)), {"primes-near-0.3": False}),
-    (at("GPT-2", "10", f1=Estimate(0.2, 0.19, 0.25)), {}),
-    (at("GPT-2", "10", f1=Estimate(0.4, 0.35, 0.41)), {}),
-    (at("GPT-2", "10", f1=Estimate(0.4, 0.351, 0.41)), {"primes-near-0.3": False}),
+    # The whole interval must lie from 0.25 to 0.35.
+    (primes(precision=Estimate(0.26, 0.25, 0.27)), BOTH_AGREE | {"primes-near-0.3": True}),
+    (primes(precision=Estimate(0.26, 0.249, 0.27)), BOTH_AGREE | {"primes-near-0.3": None}),
+    (primes(f1=Estimate(0.242, 0.232, 0.251)), BOTH_AGREE | {"primes-near-0.3": None}),
+    (primes(f1=Estimate(0.242, 0.232, 0.249)), BOTH_AGREE | {"primes-near-0.3": False}),
+    (primes(f1=Estimate(0.4, 0.351, 0.41)), BOTH_AGREE | {"primes-near-0.3": False}),
+    (primes(f1=WIDE, recall=WIDE), BOTH_AGREE | {"primes-near-0.3": None}),
+    (primes(f1=WIDE, recall=about(0.2)), BOTH_AGREE | {"primes-near-0.3": False}),
     (at("GPT-2", "10", **NEVER_GENERATED), NO_PRIMES),
-    (at("GPT-2", "10101010", f1=about(0.38)), {"square-free-near-0.4": False}),
-    (at("GPT-2", "10101010", f1=Estimate(0.38, 0.37, 0.4)), {}),
-    (at("GPT-2", "10101010", recall=about(0.2)), {"square-free-near-0.4": False}),
-    (at("GPT-2", "1010", precision=about(0.7)), {"square-free-near-0.4": False}),
-    (at("GPT-2", "1010", f1=about(0.52)), {"square-free-near-0.4": False}),
-    (at("GPT-2", "1010", f1=Estimate(0.52, 0.5, 0.54)), {}),
-    (at("GPT-2", "110010", **NEVER_GENERATED), {}),
-    (at("GPT-2", "110010", true=0, precision=UNKNOWN, recall=UNKNOWN, f1=UNKNOWN), {}),
-    ({"hmm_highest.f1": Estimate(0.2, 0.19, 0.21)}, {"hmm-f1-below-0.2": False}),
-    ({"hmm_highest.f1": Estimate(0.199, 0.19, 0.21)}, {}),
-    ({"hmm_highest.word": None, "hmm_highest.f1": UNKNOWN}, {"hmm-f1-below-0.2": False}),
-    ({"f1.higher_share": Estimate(0.6, 0.5, 0.7)}, {"outperforms-hmm": False}),
-    ({"f1.higher_share": Estimate(0.6, 0.501, 0.7)}, {}),
-    ({"f1.higher_share": UNKNOWN}, {"outperforms-hmm": False}),
+    # In one of the two readings of the HMM.
+    (hmm_at_primes(about(0.04), about(0.04)), BOTH_AGREE_HMM),
+    (hmm_at_primes(about(0.3), about(0.04)), BOTH_AGREE_HMM),
+    (hmm_at_primes(UNKNOWN, about(0.04)), BOTH_AGREE_HMM),
+    (hmm_at_primes(about(0.3), about(0.3)), BOTH_DIFFER_HMM),
+    (hmm_at_primes(about(0.3), UNKNOWN), BOTH_DIFFER_HMM),
+    (hmm_at_primes(UNKNOWN, UNKNOWN), dict.fromkeys(BOTH_AGREE_HMM)),
+    (square_free(), {"square-free-near-0.4": True}),
+    (square_free(f1=Estimate(0.36, 0.35, 0.37)), {"square-free-near-0.4": True}),
+    (square_free(f1=Estimate(0.36, 0.34, 0.37)), {"square-free-near-0.4": None}),
+    (square_free(recall=about(0.2)), {"square-free-near-0.4": False}),
+    (square_free(precision=about(0.7)), {"square-free-near-0.4": False}),
+    (highest(LOW, HIGH), {"hmm-f1-below-0.2": True}),
+    (highest(BETWEEN, LOW), {"hmm-f1-below-0.2": True}),
+    (highest(HIGH, HIGH), {"hmm-f1-below-0.2": False}),
+    (highest(HIGH, BETWEEN), {"hmm-f1-below-0.2": None}),
+    (highest(UNKNOWN, UNKNOWN), {"hmm-f1-below-0.2": None}),
+    ({"f1.higher_share": Estimate(0.6, 0.501, 0.7)}, {"outperforms-hmm": True}),
+    ({"f1.higher_share": Estimate(0.6, 0.5, 0.7)}, {"outperforms-hmm": None}),
+    ({"f1.higher_share": Estimate(0.3, 0.2, 0.4)}, {"outperforms-hmm": False}),
+    ({"f1.higher_share": UNKNOWN}, {"outperforms-hmm": None}),
 ]
 
 
@@ -74,9 +119,13 @@ def test_verdicts(case: Case) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "changed"), [("10", NO_PRIMES), ("101010", {"square-free-near-0.4": False})]
+    ("word", "changed"),
+    [
+        ("10", NO_PRIMES | {"recall-at-primes-GPT-2": None}),
+        ("101010", {"square-free-near-0.4": False}),
+    ],
 )
-def test_verdicts_on_a_word_that_does_not_occur(word: str, changed: dict[str, bool]) -> None:
+def test_verdicts_on_a_word_that_does_not_occur(word: str, changed: dict[str, bool | None]) -> None:
     before = outcomes(study, committed("precision_recall"))
     assert outcomes(study, without("GPT-2", word)) == before | changed
 
@@ -96,7 +145,9 @@ def test_a_model_that_never_generates_a_prime(result: Result) -> None:
 
 def made_with(result: Any) -> Any:
     """The settings of the committed result."""
-    return replace(study.settings("gpu"), generation=result.generation)
+    settings = study.settings("gpu")
+    models = {name: settings.models[name][: result.seeds[name]] for name in result.seeds}
+    return replace(settings, models=models, generation=result.generation)
 
 
 def test_statistics_follow_from_the_scores() -> None:
@@ -106,11 +157,17 @@ def test_statistics_follow_from_the_scores() -> None:
 
 def test_a_model_without_words_has_no_scores() -> None:
     base = committed("precision_recall")
-    result = study.summarise(study.settings("gpu"), base.words | {"HMM": {}})
+    words = base.words | {"HMM": {}, FILTER: {}}
+    result = study.summarise(made_with(base), words)
     assert outcomes(study, result) == outcomes(study, base) | {
-        "precision-at-primes-HMM": False,
-        "recall-at-primes-HMM": False,
-        "hmm-f1-below-0.2": False,
-        "outperforms-hmm": False,
+        "precision-at-primes-HMM": None,
+        "recall-at-primes-HMM": None,
+        "hmm-f1-below-0.2": None,
+        "outperforms-hmm": None,
     }
     draw("precision_recall", result)
+
+
+def test_a_stand_in_tests_no_claim() -> None:
+    result = replace(committed("precision_recall"), stand_in="This model is a small one.")
+    assert set(outcomes(study, result).values()) == {None}

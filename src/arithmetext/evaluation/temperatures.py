@@ -10,64 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..models.language import LanguageModel
-from .estimates import LEVEL, Estimate, above, intervals_overlap, resamples, with_seed_spread
-from .evaluate import Quality, quality
-from .generation import Continuations, continue_prompts
-from .prompts import TextPrompts
+from .estimates import LEVEL, Estimate, above, resamples, with_seed_spread
+from .generation import Continuations
 from .words import accuracies, divergences, malformed
 
 # A measure of all prompts (column 0) and of each resample of them: [seeds, 1 + resamples].
 Resampled = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class BetaQuality(Quality):
-    """The continuations at one inverse temperature."""
-
-    beta: float
-
-    def estimate(self, measure: str) -> Estimate:
-        """The estimate of a measure by its name."""
-        estimate: Estimate = getattr(self, measure)
-        return estimate
-
-    def merit(self, measure: str) -> float:
-        """Higher is better. The best divergence is 0; a sum that leaves out words may be below."""
-        value = self.estimate(measure).value or 0
-        return value if measure == "accuracy" else -abs(value)
-
-
-def quality_by_beta(
-    model: LanguageModel,
-    prompts: TextPrompts,
-    count: int,
-    betas: Sequence[float],
-    *,
-    seed: int,
-    stride: int,
-) -> list[BetaQuality]:
-    """Continue the prompts by `count` tokens at each β."""
-    rows = []
-    for beta in betas:
-        continuations = continue_prompts(model, prompts, count, beta=beta, seed=seed, stride=stride)
-        rows.append(BetaQuality(**vars(quality(continuations)), beta=beta))
-    return rows
-
-
-@dataclass(frozen=True)
-class BestBeta:
-    """The β with the best value of a measure, and all β whose intervals overlap its interval."""
-
-    beta: float
-    as_good: list[float]
-
-
-def best_beta(rows: Sequence[BetaQuality], measure: str) -> BestBeta:
-    best = max(rows, key=lambda row: row.merit(measure))
-    interval = best.estimate(measure)
-    as_good = [row.beta for row in rows if intervals_overlap(row.estimate(measure), interval)]
-    return BestBeta(best.beta, as_good)
 
 
 @dataclass(frozen=True)
@@ -130,6 +78,15 @@ def estimate(resampled: Resampled) -> Estimate:
     low, high = np.quantile(others, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) - np.mean(others)
     pooled = Estimate(value, value + min(0, float(low)), value + max(0, float(high)))
     return with_seed_spread(pooled, resampled[:, 0].tolist())
+
+
+def beta_measures(beta: float, measures: Mapping[str, Resampled]) -> BetaMeasures:
+    """The estimates of all measures; intervals of shares stay between 0 and 1."""
+    found = {name: estimate(values) for name, values in measures.items()}
+    for name in ("accuracy", "malformed", "kl_left_out", "kl_pooled_left_out"):
+        value, low, high = found[name]
+        found[name] = Estimate(value, max(0.0, low or 0.0), min(1.0, high or 0.0))
+    return BetaMeasures(beta, **found)
 
 
 def loss(measure: str, resampled: Resampled) -> Resampled:

@@ -1,8 +1,8 @@
 """Whether a group of words is confused within itself: statistics of a confusion matrix.
 
-`counts` is the matrix of `evaluation.words.confusion`, [true: labels + others, predicted: labels +
-others + malformed], and `group` holds the indices of some labels. Places are treated as
-independent.
+`counts` holds the matrix of each prompt (`evaluation.words.confusion_by_prompt`), [seeds, prompts,
+true: labels + others, predicted: labels + others + malformed], and `group` holds the indices of
+some labels. Intervals are over prompts and seeds.
 """
 
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .estimates import Estimate, wilson
+from .estimates import Estimate, rate
 
 Integers = NDArray[np.int64]
 
@@ -25,13 +25,14 @@ class GroupCells(NamedTuple):
 
 
 def group_cells(counts: Integers, group: list[int]) -> GroupCells:
-    shares = counts / np.maximum(1, counts.sum(1, keepdims=True))
-    inside = np.ix_(group, group)
-    other_rows = np.delete(counts, group, 0)
+    whole = counts.sum((0, 1))
+    shares = whole / np.maximum(1, whole.sum(1, keepdims=True))
+    other_rows = np.delete(whole, group, 0)
+    rows = counts[:, :, group]
     return GroupCells(
-        cell=float(shares[inside].mean()) if group else 0.0,
+        cell=float(shares[np.ix_(group, group)].mean()) if group else 0.0,
         cell_elsewhere=float(np.delete(shares, group, 0)[:, group].mean()) if group else 0.0,
-        generated=wilson(int(counts[inside].sum()), int(counts[group].sum())),
+        generated=rate(rows[..., group].sum((2, 3)), rows.sum((2, 3))),
         generated_elsewhere=float(other_rows[:, group].sum() / max(1, other_rows.sum())),
     )
 
@@ -41,15 +42,14 @@ def errors_in_group(counts: Integers, group: list[int]) -> tuple[Estimate, float
 
     Also the share expected if a wrong word were drawn from the model's own word frequencies.
     """
-    rows = np.array(group, np.int64)
-    generated = counts.sum(0)
-    right = counts[rows, rows]
-    wrong = counts[rows].sum(1) - right
-    alike = counts[np.ix_(rows, rows)].sum(1) - right
-    others = generated[rows].sum() - generated[rows]
-    chance = others / np.maximum(1, generated.sum() - generated[rows])
+    rows = counts[:, :, group]  # [seeds, prompts, group, predicted]
+    alike = rows[..., group].sum(3) - _right(rows, group)
+    wrong = rows.sum(3) - _right(rows, group)
+    generated = counts.sum((0, 1, 2))
+    others = generated[group].sum() - generated[group]
+    chance = others / np.maximum(1, generated.sum() - generated[group])
     by_chance = float((wrong * chance).sum() / max(1, wrong.sum()))
-    return wilson(int(alike.sum()), int(wrong.sum())), by_chance
+    return rate(alike.sum(2), wrong.sum(2)), by_chance
 
 
 def share_of_errors(counts: Integers, group: list[int]) -> Estimate:
@@ -57,6 +57,13 @@ def share_of_errors(counts: Integers, group: list[int]) -> Estimate:
 
     A lower bound: all words without a label count as wrong.
     """
-    right = np.trace(counts[:-1, :-2])
-    alike = counts[np.ix_(group, group)]
-    return wilson(int(alike.sum() - np.trace(alike)), int(counts.sum() - right))
+    labels = list(range(counts.shape[2] - 1))
+    rows = counts[:, :, group]
+    alike = rows[..., group].sum((2, 3)) - _right(rows, group).sum(2)
+    return rate(alike, counts.sum((2, 3)) - _right(counts[:, :, labels], labels).sum(2))
+
+
+def _right(rows: Integers, labels: list[int]) -> Integers:
+    """How often each of these labels, which have the rows, is right: [seeds, prompts, labels]."""
+    right: Integers = rows[..., range(len(labels)), labels]
+    return right

@@ -17,6 +17,7 @@ from ..evaluation.generation import Continuations, continue_prompts, with_true_w
 from ..evaluation.prompts import TextPrompts, draw_from_blocks
 from ..evaluation.subjects import EvaluatedModel, subject
 from ..models.hmm import HMM
+from ..text.sieve import Words
 from ..text.splits import Range, blocks_near, splits
 from ..tokens import Tokenizer
 from ..training import run_cache
@@ -263,17 +264,41 @@ def prompt_settings(scale: str) -> PromptSettings:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The settings of studies that compare the GPT-2 and the HMM word by word."""
+    """The settings of studies that compare the GPT-2 and the HMM word by word.
 
-    models: dict[str, TrainedModel]
+    The HMM is read as it was trained, from the last token: that is the better of its two readings
+    (docs/training.md).
+    """
+
+    models: dict[str, tuple[TrainedModel, ...]]  # one for each seed
     at: int
     generation: PromptSettings
 
+    def words(self, name: str, *, filtered: bool = False) -> tuple[list[Words], list[Words], int]:
+        """The words that a model generates (β = ∞), the true words, and the number of seeds.
+
+        One array for each prompt; the prompts of one seed follow those of another.
+        """
+        made = [
+            model.continuations(self.at, self.generation, filtered=filtered)[1]
+            for model in self.models[name]
+        ]
+        predicted = [words for each in made for words in each.predicted]
+        true = [words for each in made for words in each.true]
+        return predicted, true, len(made)
+
+    @property
+    def stand_in(self) -> str:
+        """Why the GPT-2 is not the paper's model; empty if it is."""
+        return self.models["GPT-2"][0].stand_in
+
 
 def comparison(scale: str) -> Comparison:
-    return Comparison(
-        {"GPT-2": ntp(scale), "HMM": hmm(scale)}, TESTS_FAR[0], prompt_settings(scale)
-    )
+    models = {
+        "GPT-2": several_seeds(ntp(scale), scale, 3),
+        "HMM": several_seeds(hmm(scale), scale, 5),
+    }
+    return Comparison(models, TESTS_FAR[0], prompt_settings(scale))
 
 
 def _on_laptop(task: str, size: int, steps: int) -> TrainedModel:
