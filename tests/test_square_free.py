@@ -14,6 +14,8 @@ from torch import Tensor
 
 from arithmetext.errors import InputError
 from arithmetext.evaluation.codec import to_json
+from arithmetext.evaluation.estimates import wilson
+from arithmetext.evaluation.likelihood import auc
 from arithmetext.evaluation.square_free import (
     KINDS,
     RUNS,
@@ -32,7 +34,9 @@ from arithmetext.evaluation.square_free import (
     place_for_run,
     runs,
     runs_at,
+    runs_over_seeds,
     spliced,
+    stretches_over_seeds,
 )
 from arithmetext.models.gpt import GPT, GPTConfig
 from arithmetext.models.hmm import HMM, HMMConfig
@@ -282,11 +286,45 @@ def test_a_prompt_is_decided_by_seed_way_run_length_and_number(tokenizer: Tokeni
 def test_within_is_the_share_in_the_middle_of_the_true_prompts(
     values: tuple[float, float], within: float
 ) -> None:
-    scored = RunLikelihoods(np.linspace(-3.2, -2.8, 81), {2: np.array(values * 5)})
-    true, [prompts] = scored.distributions()
-    assert true.middle == pytest.approx((-3.19, -2.81))
-    assert (prompts.run, prompts.within, prompts.values) == (2, within, list(values * 5))
-    assert (prompts.run, prompts.mean, prompts.auc) == scored.summary().runs[0]
+    others = dict.fromkeys(RUNS, np.zeros(3))
+    scored = RunLikelihoods(np.linspace(-3.2, -2.8, 81), others | {2: np.array(values * 5)})
+    assert scored.summary().runs[0].within == wilson(10 * within, 10)
+
+
+def test_separation_is_the_least_area_of_a_short_against_a_long_run() -> None:
+    likelihoods = {2: [-3.0, -2.0], 3: [-1.0, -1.0], 4: [-5.0, -5.0], 5: [-4.0, -2.5], 6: [-9.0]}
+    arrays = {run: np.array(values) for run, values in likelihoods.items()}
+    summary = RunLikelihoods(np.zeros(5), arrays).summary()
+    assert summary.separation == auc(arrays[2], arrays[5])
+    assert summary.separation.value == 0.75
+    turned = RunLikelihoods(np.zeros(5), arrays | {3: arrays[6]}).summary()
+    assert turned.separation == auc(arrays[6], arrays[4])
+    assert turned.separation.value == 0
+
+
+def test_summaries_are_averaged_over_seeds() -> None:
+    random = np.random.default_rng(0)
+    one, other = (
+        RunLikelihoods(random.normal(size=30), {run: random.normal(-1, size=30) for run in RUNS})
+        for _ in range(2)
+    )
+    both = runs_over_seeds([one.summary(), other.summary()])
+    assert both.true.value == pytest.approx((one.true.mean() + other.true.mean()) / 2)
+    for k, run in enumerate(RUNS):
+        first, second, mean = (each.runs[k] for each in (one.summary(), other.summary(), both))
+        assert mean.run == run
+        for field in ("mean", "auc", "within"):
+            values = [getattr(each, field).value for each in (first, second)]
+            assert getattr(mean, field).value == pytest.approx(sum(values) / 2)
+    assert runs_over_seeds([one.summary()]) == one.summary()
+    nats = {kind: random.normal(5, size=9) for kind in KINDS}
+    stretches = Stretches(12, nats).summary()
+    assert stretches_over_seeds([stretches]) == stretches
+    more = Stretches(12, {kind: 3 * values for kind, values in nats.items()}).summary()
+    two = stretches_over_seeds([stretches, more])
+    assert (two.asked, two.left) == (12, 9)
+    assert two.nats["here"].value == pytest.approx(2 * nats["here"].mean())
+    assert two.auc["here"].value == pytest.approx(stretches.auc["here"].value)
 
 
 def test_runs_without_anything_to_score_raise() -> None:

@@ -56,8 +56,8 @@ from ..tokens import Tokenizer
 from ..tokens.spelling import spell
 from ..tokens.windows import LongIds, cut, integers_for
 from ..trees import tree_of_word, unpack
-from .estimates import Estimate
-from .likelihood import Sequences, Values, auc, check_sizes, mean, paired, per_token
+from .estimates import Estimate, share
+from .likelihood import Sequences, Values, auc, check_sizes, mean, over_seeds, paired, per_token
 from .scoring import score
 
 Way = Literal["by frequency", "by residue", "inserted"]
@@ -139,33 +139,15 @@ class RunSummary(NamedTuple):
     """Prompts with runs of one length."""
 
     run: int
-    mean: Estimate
+    mean: Estimate  # log-likelihood per token
     auc: Estimate  # are true prompts likelier?
+    within: Estimate  # share inside the middle 95 % of the true prompts
 
 
 class RunsSummary(NamedTuple):
-    true: Estimate  # mean over true prompts
+    true: Estimate  # mean log-likelihood per token of true prompts
     runs: list[RunSummary]
-
-
-@dataclass(frozen=True)
-class TruePrompts:
-    """Log-likelihoods per token of true prompts."""
-
-    mean: Estimate
-    middle: tuple[float, float]  # the range of the middle 95 %
-    values: list[float]
-
-
-@dataclass(frozen=True)
-class RunPrompts:
-    """Log-likelihoods per token of prompts with runs of one length."""
-
-    run: int
-    mean: Estimate
-    auc: Estimate  # are true prompts likelier?
-    within: float  # share inside the middle 95 % of the true prompts
-    values: list[float]
+    separation: Estimate  # are runs that occur likelier than longer ones? the least area of a pair
 
 
 @dataclass(frozen=True)
@@ -176,22 +158,42 @@ class RunLikelihoods:
     runs: dict[int, Values]  # by the length of the runs
 
     def summary(self) -> RunsSummary:
-        runs = self.runs.items()
+        middle = np.quantile(self.true, [0.025, 0.975])
         return RunsSummary(
             mean(self.true),
-            [RunSummary(run, mean(values), auc(self.true, values)) for run, values in runs],
+            [
+                RunSummary(run, mean(values), auc(self.true, values), _inside(values, *middle))
+                for run, values in self.runs.items()
+            ],
+            min(
+                auc(self.runs[short], self.runs[long])
+                for short in RUNS
+                for long in RUNS
+                if short <= LONGEST_RUN < long
+            ),
         )
 
-    def distributions(self) -> tuple[TruePrompts, list[RunPrompts]]:
-        """All values, rounded, and the share of runs inside the middle 95 % of the true prompts."""
-        summary, true = self.summary(), self.true.round(4)
-        low, high = np.quantile(true, [0.025, 0.975]).tolist()
-        prompts = []
-        for each in summary.runs:
-            values = self.runs[each.run].round(4)
-            within = float(np.mean((low <= values) & (values <= high)))
-            prompts.append(RunPrompts(*each, within, values.tolist()))
-        return TruePrompts(summary.true, (low, high), true.tolist()), prompts
+
+def _inside(values: Values, low: float, high: float) -> Estimate:
+    return share((low <= values) & (values <= high))
+
+
+def runs_over_seeds(summaries: Sequence[RunsSummary]) -> RunsSummary:
+    """The mean over models trained with different seeds."""
+    by_run = zip(*(each.runs for each in summaries), strict=True)
+    return RunsSummary(
+        over_seeds([each.true for each in summaries]),
+        [
+            RunSummary(
+                same[0].run,
+                over_seeds([each.mean for each in same]),
+                over_seeds([each.auc for each in same], 0, 1),
+                over_seeds([each.within for each in same], 0, 1),
+            )
+            for same in by_run
+        ],
+        over_seeds([each.separation for each in summaries], 0, 1),
+    )
 
 
 def runs(
@@ -344,6 +346,17 @@ class Stretches:
             auc={kind: auc(values, impossible) for kind, values in others.items()},
             paired={kind: paired(values, impossible) for kind, values in others.items()},
         )
+
+
+def stretches_over_seeds(summaries: Sequence[StretchesSummary]) -> StretchesSummary:
+    """The mean over models trained with different seeds; all have the same places."""
+    first = summaries[0]
+    areas, pairs = (
+        {kind: over_seeds([of[kind] for of in each], 0, 1) for kind in each[0]}
+        for each in ([one.auc for one in summaries], [one.paired for one in summaries])
+    )
+    nats = {kind: over_seeds([each.nats[kind] for each in summaries]) for kind in first.nats}
+    return StretchesSummary(first.asked, first.left, nats, areas, pairs)
 
 
 def impossible(
