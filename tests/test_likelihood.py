@@ -20,11 +20,9 @@ from arithmetext.evaluation.estimates import Estimate, share
 from arithmetext.evaluation.likelihood import (
     CONTROLS,
     ControlComparison,
-    Distributions,
     Sequences,
     auc,
     compare_with_controls,
-    disjoint_from,
     mean,
     over_seeds,
     overlap,
@@ -182,19 +180,6 @@ def test_one_random_sequence_as_likely_as_a_true_one_is_an_overlap() -> None:
     assert ControlComparison(64, "unigram", TRUE, other).distributions().disjoint
     other[5] = TRUE.min()
     assert not ControlComparison(64, "unigram", TRUE, other).distributions().disjoint
-
-
-def test_disjoint_from_the_length_after_the_last_overlap() -> None:
-    def lengths(*disjoint: bool) -> list[Distributions]:
-        gaps = [2.0 if each else 0.0 for each in disjoint]
-        return [
-            ControlComparison(2 << k, "unigram", TRUE, TRUE - gap).distributions()
-            for k, gap in enumerate(gaps)
-        ]
-
-    assert disjoint_from(lengths(True, True)) == 2
-    assert disjoint_from(lengths(True, False, True, True)) == 8
-    assert disjoint_from(lengths(True, False)) is None
 
 
 # Sequences

@@ -304,12 +304,3 @@ def standardised_difference(true: Values, other: Values) -> float:
     """The difference of the means in standard deviations (Cohen's d for samples of equal size)."""
     deviation = np.sqrt((np.var(true, ddof=1) + np.var(other, ddof=1)) / 2)
     return float((np.mean(true) - np.mean(other)) / deviation)
-
-
-def disjoint_from(distributions: Sequence[Distributions]) -> int | None:
-    """The least length from which on every distribution is disjoint; None if there is none.
-
-    Lengths are in increasing order.
-    """
-    last_overlap = max((each.length for each in distributions if not each.disjoint), default=0)
-    return next((each.length for each in distributions if each.length > last_overlap), None)

@@ -1,4 +1,10 @@
-"""Likelihoods of the text, of random tokens and of altered text, by length."""
+"""Likelihoods of the text, of random tokens and of altered text, by length.
+
+The text read backwards needs a positive control: is it as likely as the text because the text has
+no visible direction, or because the test cannot see any? So small models are trained on the text
+and on the reversed text, for a small and a large n. A model that knows the text it was trained on
+must tell its direction.
+"""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,41 +16,100 @@ from ...evaluation.estimates import Estimate, above, overlaps
 from ...evaluation.evaluate import doubling
 from ...evaluation.likelihood import (
     CONTROLS,
+    ControlComparison,
     ControlSummary,
     Distributions,
+    Sequences,
+    auc,
     compare_with_controls,
-    disjoint_from,
+    mean,
+    over_seeds,
+    per_token,
 )
-from ...text.splits import unseen
-from ..figures import legend_above, plot_estimates, ridges, styles, token_axis
-from ..runs import TEST_NEAR, TrainedModel, TrainingFacts, ntp
-from ..study import Table, Verdict
-from ..wording import format_estimate, format_integer
+from ...evaluation.subjects import EvaluatedModel
+from ...text.splits import TRAINED_TO, Range, blocks_near
+from ..figures import MARKERS, legend_above, plot_estimates, ridges, styles, token_axis
+from ..outputs import Arrays
+from ..runs import TEST_NEAR, TrainedModel, TrainingFacts, ntp, several_seeds
+from ..study import Table, Verdict, if_papers_model
+from ..wording import format_estimate, format_integer, plural
 
 TITLE = "True text against random tokens"
 ORDER = 140
-COST = {"laptop": 8, "gpu": 30}
+COST = {"laptop": 90, "gpu": 240}
 
 PAPER_DISJOINT = 32  # tokens beyond which the paper's histograms do not overlap
+SMALL_N = 10**5  # the models of the positive control can learn this text by heart
+READERS = ("forward", "backward")  # the directions in which they read the text in training
+
+
+@dataclass(frozen=True)
+class SequenceSettings:
+    at: int
+    longest: int
+    sequences: int
+    blocks: int
+    seed: int
+
+    @property
+    def lengths(self) -> list[int]:
+        return doubling(2, self.longest)
+
+
+@dataclass(frozen=True)
+class ReversalSettings:
+    """Sequences of 2..n, which the models of the positive control have read, and of n..2n."""
+
+    n: int
+    length: int
+    sequences: int
+    seed: int
 
 
 @dataclass(frozen=True)
 class Settings:
-    model: TrainedModel
-    at: int
-    longest: int
-    sequences: int
-    seed: int
+    models: tuple[TrainedModel, ...]  # one for each seed
+    sequences: SequenceSettings
+    reversal: tuple[ReversalSettings, ...]
+    readers: dict[str, tuple[TrainedModel, ...]]  # by direction, one for each n
+
+
+@dataclass(frozen=True)
+class Separation:
+    """True text and random tokens of one length, for each seed (see `Distributions`)."""
+
+    length: int
+    overlaps: list[float]
+    distances: list[float]
+    disjoint: list[bool]
+
+
+@dataclass(frozen=True)
+class Reversal:
+    """Text of 2..n or of n..2n against the same text reversed, for a model or for two.
+
+    For two models, the log-likelihood is that of the model that read forward minus that of the
+    other.
+    """
+
+    n: int
+    text: str  # "read in training" or "not read"
+    reader: str  # "forward", "backward" or "forward minus backward"
+    auc: Estimate
+    nats: Estimate  # by which the text is likelier, per sequence
 
 
 @dataclass(frozen=True)
 class Result:
-    at: int
-    sequences: int
-    seed: int
-    training: TrainingFacts
+    sequences: SequenceSettings
+    seeds: int
+    training: TrainingFacts  # of the first seed
     separations: list[ControlSummary]  # for every length, one for each control
-    values: list[Distributions]  # with random tokens, by length
+    random: list[Separation]  # by length
+    values: list[Distributions]  # with random tokens, by length; the first seed
+    backwards: Estimate  # nats by which the text is likelier than backwards, at the greatest length
+    reversal: list[Reversal]  # the positive control
+    reversal_settings: tuple[ReversalSettings, ...]
 
     def areas(self, control: str) -> list[Estimate]:
         """Areas under the ROC curve, by length."""
@@ -52,31 +117,133 @@ class Result:
 
 
 def settings(scale: str) -> Settings:
-    longest, sequences = (256, 128) if scale == "laptop" else (1024, 1000)
-    return Settings(ntp(scale), TEST_NEAR, longest, sequences, seed=0)
+    longest, number = (256, 128) if scale == "laptop" else (1024, 1000)
+    sequences = SequenceSettings(TEST_NEAR, longest, number, blocks=10, seed=0)
+    sizes = (SMALL_N, TRAINED_TO)
+    reversal = tuple(ReversalSettings(n, length=128, sequences=512, seed=0) for n in sizes)
+    readers = {direction: tuple(reader(n, direction) for n in sizes) for direction in READERS}
+    return Settings(several_seeds(ntp(scale), scale), sequences, reversal, readers)
+
+
+def reader(n: int, direction: str) -> TrainedModel:
+    """A small model of the text of 2..n, trained in seconds and at every scale the same."""
+    training = ("steps=250", "interval=25", "batch=2^11", "device_batch=2^11", "validation=2^14")
+    small = ("model.context=128", "tokens.size=96", *(f"training.{each}" for each in training))
+    return TrainedModel("ntp-laptop", (f"n={n}", f"direction={direction}", *small))
 
 
 def run(settings: Settings) -> Result:
-    subject = settings.model.load()
-    test = unseen(settings.at, subject.seen)
-    inputs = subject.model, subject.tokenizer, [test], subject.trained
-    number, seed = settings.sequences, settings.seed
-    compared = compare_with_controls(
-        *inputs, number=number, lengths=doubling(2, settings.longest), seed=seed
+    outputs = [model.outputs(likelihoods, settings.sequences) for model in settings.models]
+    reversal = []
+    for k, how in enumerate(settings.reversal):
+        readers = {name: models[k] for name, models in settings.readers.items()}
+        scored = {name: model.outputs(reversed_text, how) for name, model in readers.items()}
+        reversal += compare_readers(how.n, scored)
+    return summarise(
+        outputs, settings.sequences, settings.models[0].training(), reversal, settings.reversal
     )
+
+
+def likelihoods(model: EvaluatedModel, how: SequenceSettings) -> Arrays:
+    """Log-likelihoods per token of text and controls, [sequences] for each length."""
+    compared = compare_with_controls(
+        model.model,
+        model.tokenizer,
+        blocks_near(how.at, model.seen, how.blocks),
+        model.trained,
+        number=how.sequences,
+        lengths=how.lengths,
+        seed=how.seed,
+    )
+    arrays: Arrays = {f"{each.length} true": each.true for each in compared}
+    return arrays | {f"{each.length} {each.control}": each.other for each in compared}
+
+
+def reversed_text(model: EvaluatedModel, how: ReversalSettings) -> Arrays:
+    """Log-likelihoods of sequences of the text, and of the same words reversed, [sequences]."""
+    texts: dict[str, tuple[Range, ...]] = {
+        "read in training": model.trained,
+        "not read": ((how.n + 1, 2 * how.n),),
+    }
+    arrays: Arrays = {}
+    for name, ranges in texts.items():
+        there = Sequences(model.tokenizer, ranges, length=how.length, seed=how.seed)
+        numbers = range(how.sequences)
+        pieces = {
+            "text": [there.true(k) for k in numbers],
+            "reversed": [there.made_up("backwards", k) for k in numbers],
+        }
+        for kind, ids in pieces.items():
+            arrays[f"{name} {kind}"] = (how.length - 1) * per_token(model.model, ids)
+    return arrays
+
+
+def compare_readers(n: int, scored: dict[str, Arrays]) -> list[Reversal]:
+    """The positive control for one n, from the likelihoods of both models."""
+    forward, backward = (scored[name] for name in READERS)
+    both = {name: forward[name] - backward[name] for name in forward}
+    return [
+        Reversal(n, text, name, auc(true, other), mean(true - other))
+        for text in ("read in training", "not read")
+        for name, arrays in (*scored.items(), ("forward minus backward", both))
+        for true, other in [(arrays[f"{text} text"], arrays[f"{text} reversed"])]
+    ]
+
+
+def summarise(
+    outputs: list[Arrays],
+    how: SequenceSettings,
+    training: TrainingFacts,
+    reversal: list[Reversal],
+    reversal_settings: tuple[ReversalSettings, ...],
+) -> Result:
+    """Statistics over seeds; `outputs` has the arrays of each seed."""
+
+    def compared(length: int, control: str) -> list[ControlComparison]:
+        return [
+            ControlComparison(length, control, each[f"{length} true"], each[f"{length} {control}"])
+            for each in outputs
+        ]
+
+    random = [[each.distributions() for each in compared(n, "unigram")] for n in how.lengths]
+    turned = compared(how.lengths[-1], "backwards")
     return Result(
-        settings.at,
-        number,
-        seed,
-        settings.model.training(),
-        [each.summary() for each in compared],
-        [each.distributions() for each in compared if each.control == "unigram"],
+        how,
+        len(outputs),
+        training,
+        [_over_seeds(compared(n, control)) for n in how.lengths for control in CONTROLS],
+        [
+            Separation(
+                seeds[0].length,
+                [each.overlap for each in seeds],
+                [each.distance for each in seeds],
+                [each.disjoint for each in seeds],
+            )
+            for seeds in random
+        ],
+        [seeds[0] for seeds in random],
+        over_seeds([mean((each.true - each.other) * (each.length - 1)) for each in turned]),
+        reversal,
+        reversal_settings,
+    )
+
+
+def _over_seeds(seeds: list[ControlComparison]) -> ControlSummary:
+    summaries = [each.summary() for each in seeds]
+    return ControlSummary(
+        summaries[0].length,
+        summaries[0].control,
+        over_seeds([each.true for each in summaries]),
+        over_seeds([each.other for each in summaries]),
+        over_seeds([each.auc for each in summaries], 0, 1),
+        over_seeds([each.paired for each in summaries], 0, 1),
     )
 
 
 def plot(result: Result) -> Figure:
-    figure = Figure(figsize=(9.6, 4.8), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    figure = Figure(figsize=(9.6, 8.4), layout="constrained")
+    grid = figure.add_gridspec(2, 2, height_ratios=(3, 2))
+    left, right = (figure.add_subplot(grid[0, k]) for k in (0, 1))
     rows = result.values
     values = {"random tokens": [r.other for r in rows], "true text": [r.true for r in rows]}
     ridges(left, values, [str(r.length) for r in rows], bins=60, styles=styles()[1::-1])
@@ -84,6 +251,7 @@ def plot(result: Result) -> Figure:
     left.set_xlabel("log-likelihood in nats per token")
     legend_above(left, 2)
     _plot_areas(right, result)
+    _plot_readers(figure.add_subplot(grid[1, :]), result)
     return figure
 
 
@@ -103,67 +271,109 @@ def _plot_areas(axes: Axes, result: Result) -> None:
     legend_above(axes, 3)
 
 
-def caption(result: Result) -> str:
-    shortest, longest = result.values[0].length, result.values[-1].length
+def _plot_readers(axes: Axes, result: Result) -> None:
+    readers = list(dict.fromkeys(each.reader for each in result.reversal))
+    texts = list(dict.fromkeys((each.n, each.text) for each in result.reversal))
+    for k, (name, marker) in enumerate(zip(readers, MARKERS, strict=False)):
+        rows = [each for each in result.reversal if each.reader == name]
+        x = [i + 0.15 * (k - 1) for i in range(len(rows))]
+        areas = [each.auc for each in rows]
+        style = styles()[k] | {"ls": "none", "marker": marker}
+        plot_estimates(axes, x, areas, label=f"trained {name}" if k < 2 else name, **style)
+    axes.axhline(0.5, color="black", lw=1)
+    names = [f"n = {format_integer(n)}\n{text}" for n, text in texts]
+    axes.set_xticks(range(len(names)), names)
+    axes.set_xlim(-0.5, len(names) - 0.5)
+    axes.set_ylim(0, 1)
+    axes.set_ylabel("area, text against\nreversed text")
+    axes.grid(axis="y", alpha=0.3)
+    legend_above(axes, 3)
 
-    def change(control: str) -> str:
-        areas = result.areas(control)
+
+def caption(result: Result) -> str:
+    how = result.sequences
+    shortest, longest = result.values[0].length, result.values[-1].length
+    control = result.reversal_settings[0]
+
+    def change(name: str) -> str:
+        areas = result.areas(name)
         return f"{areas[0].value:.2f} to {areas[-1].value:.2f}"
 
     return (
-        f"Left: log-likelihoods of {result.sequences} sequences of the text near"
-        f" {format_integer(result.at)} (seed {result.seed}), and of as many sequences of random"
-        " tokens, by length. Each random token is drawn with its frequency in the training text."
-        " All histograms have the same height. Right: the area under the ROC curve, which is the"
-        " probability that a true sequence is likelier than one of a control, with intervals of"
-        " 95 %. The controls are random tokens, shuffled words, words shuffled within blocks of"
-        " eight, the text backwards, and the text with one word deleted. Chance level is 0.5."
-        f" From {shortest} to {longest} tokens the area goes from {change('unigram')} for random"
-        f" tokens, from {change('shuffled in eights')} for words shuffled in eights and from"
-        f" {change('backwards')} for the text backwards. A deleted word counts less in longer"
-        f" sequences ({change('deleted')})."
+        f"Above, left: log-likelihoods of {how.sequences} sequences of the text near"
+        f" {format_integer(how.at)} (seed {how.seed}; the first of"
+        f" {plural(result.seeds, 'trained model')}),"
+        " and of as many sequences of random tokens, by length. Each random token is drawn with"
+        " its frequency in the training text. All histograms have the same height. Right: the area"
+        " under the ROC curve, which is the probability that a true sequence is likelier than one"
+        " of a control, with intervals of 95 %. The controls are random tokens, shuffled words,"
+        " words shuffled within blocks of eight, the text backwards, and the text with one word"
+        f" deleted. Chance level is 0.5. From {shortest} to {longest} tokens the area goes from"
+        f" {change('unigram')} for random tokens, from {change('shuffled in eights')} for words"
+        f" shuffled in eights, from {change('backwards')} for the text backwards and from"
+        f" {change('deleted')} for a deleted word. Below, a positive control: the area of the text"
+        f" against the reversed text ({control.sequences} sequences of"
+        f" {control.length} tokens, seed {control.seed}) for small models, one trained on the text"
+        " of 2..n and one on the reversed text, and for the difference of their log-likelihoods."
+        " The text is that of 2..n, which they read in training, or that of n..2n."
     )
 
 
 def table(result: Result) -> Table:
     header = ["tokens", "control", "true, nats per token", "control, nats per token"]
     header += ["area under the ROC curve", "pairs with the true one likelier"]
-    rows = [
-        [row.length, row.control]
-        + [format_estimate(each) for each in (row.true, row.other, row.auc, row.paired)]
-        for row in result.separations
-    ]
+    rows: list[list[str | float]] = []
+    for each in result.separations:
+        estimates = (each.true, each.other, each.auc, each.paired)
+        rows.append([each.length, each.control, *map(format_estimate, estimates)])
+    for (n, text), rows_of in _by_text(result.reversal).items():
+        length = next(each.length for each in result.reversal_settings if each.n == n)
+        for row in rows_of:
+            about = f"reversed, text {text}, n = {format_integer(n)}, model {row.reader}"
+            nats = f"the text is likelier by {format_estimate(row.nats)} nats a sequence"
+            rows.append([length, about, nats, "", format_estimate(row.auc), ""])
     return header, rows
 
 
+def _by_text(rows: list[Reversal]) -> dict[tuple[int, str], list[Reversal]]:
+    grouped: dict[tuple[int, str], list[Reversal]] = {}
+    for row in rows:
+        grouped.setdefault((row.n, row.text), []).append(row)
+    return grouped
+
+
 def verdicts(result: Result) -> list[Verdict]:
-    first, last = result.values[0], result.values[-1]
-    grows = [b.distance > a.distance for a, b in pairwise(result.values)]
-    longer = [row for row in result.values if row.length > PAPER_DISJOINT]
-    since = disjoint_from(result.values)
+    first, last = result.random[0], result.random[-1]
+    steps = [
+        [b > a for a, b in zip(one.distances, other.distances, strict=True)]
+        for one, other in pairwise(result.random)
+    ]
+    longer = [row for row in result.random if row.length > PAPER_DISJOINT]
+    since = disjoint_from(result.random)
     shuffled, eights = (result.areas(name)[-1] for name in ("shuffled", "shuffled in eights"))
     backwards = result.areas("backwards")[-1]
     tells = "does not tell" if overlaps(backwards, 0.5, 0.5) else "tells"
-    return [
+    agreeing = [
         Verdict(
             key="short-overlap",
             claim=f"At {first.length} tokens the likelihoods of true and of random sequences"
             " largely overlap.",
             paper="they do",
-            ours=f"overlap {first.overlap:.2f} (1 minus the largest difference of the distribution"
-            f" functions), area under the ROC curve {format_estimate(result.areas('unigram')[0])}",
-            criterion="the overlap is above one half",
-            agrees=first.overlap > 0.5,
+            ours=f"overlap {_range(first.overlaps)} (1 minus the largest difference of the"
+            " distribution functions), area under the ROC curve"
+            f" {format_estimate(result.areas('unigram')[0])}",
+            criterion="the overlap is above one half for every seed",
+            agrees=min(first.overlaps) > 0.5,
         ),
         Verdict(
             key="grows",
             claim="The separation grows monotonically with the length.",
             paper="it does",
-            ours=f"the means differ by {first.distance:.1f} standard deviations at {first.length}"
-            f" tokens and by {last.distance:.1f} at {last.length}; the difference grows at"
-            f" {sum(grows)} of {len(grows)} doublings",
-            criterion="the difference of the means grows at every doubling",
-            agrees=all(grows),
+            ours=f"the means differ by {_range(first.distances, 1)} standard deviations at"
+            f" {first.length} tokens and by {_range(last.distances, 1)} at {last.length}; the"
+            f" difference grows for every seed at {sum(map(all, steps))} of {len(steps)} doublings",
+            criterion="the difference of the means grows at every doubling, for every seed",
+            agrees=all(map(all, steps)),
             why="The area cannot grow any more where nothing overlaps.",
         ),
         Verdict(
@@ -172,11 +382,10 @@ def verdicts(result: Result) -> list[Verdict]:
             " sequence.",
             paper=f"disjoint above {PAPER_DISJOINT} (1000 of each)",
             ours=(f"disjoint from {since} tokens on" if since else "never disjoint")
-            + f" ({len(first.true)} of each)",
-            criterion="at every length beyond the paper's, the likeliest random sequence is less"
-            " likely than"
-            " the least likely true sequence",
-            agrees=bool(longer) and all(row.disjoint for row in longer),
+            + f" ({result.sequences.sequences} of each, {plural(result.seeds, 'seed')})",
+            criterion="at every length beyond the paper's and for every seed, the likeliest random"
+            " sequence is less likely than the least likely true sequence",
+            agrees=bool(longer) and all(all(row.disjoint) for row in longer),
             why="With more sequences the extremes lie farther out.",
         ),
         Verdict(
@@ -189,6 +398,31 @@ def verdicts(result: Result) -> list[Verdict]:
             agrees=above(shuffled, 0.5) and above(eights, 0.5),
             why=f"A token is {result.training.token}; shuffling words keeps what is inside them."
             f" The likelihood {tells} the direction: area {format_estimate(backwards)} against the"
-            " text backwards. Divisibility by small primes is the same from n down as from n up.",
+            f" text backwards, {format_estimate(result.backwards, 2)} nats a sequence."
+            f" {_control(result)}",
         ),
     ]
+    return if_papers_model(agreeing, result.training.stand_in)
+
+
+def disjoint_from(rows: list[Separation]) -> int | None:
+    """The least length from which on all rows are disjoint for every seed; None if there is none.
+
+    Lengths are in increasing order.
+    """
+    last_overlap = max((row.length for row in rows if not all(row.disjoint)), default=0)
+    return next((row.length for row in rows if row.length > last_overlap), None)
+
+
+def _range(values: list[float], digits: int = 2) -> str:
+    low, high = (f"{value:.{digits}f}" for value in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"
+
+
+def _control(result: Result) -> str:
+    """The positive control in words."""
+    parts = []
+    for (n, text), rows in _by_text(result.reversal).items():
+        areas = ", ".join(f"{format_estimate(row.auc, 2)} ({row.reader})" for row in rows)
+        parts.append(f"n = {format_integer(n)}, text {text}: {areas}")
+    return f"Positive control, areas of small models: {'; '.join(parts)}."
