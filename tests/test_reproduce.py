@@ -28,6 +28,12 @@ from arithmetext.paper import report, runs
 from arithmetext.paper import study as studies
 from arithmetext.paper.runs import PromptSettings, TrainedModel
 from arithmetext.paper.studies.mlm_accuracy import Masking
+from arithmetext.paper.studies.square_free_runs import PromptsOfRuns
+from arithmetext.paper.studies.unigram_likelihood import (
+    READERS,
+    ReversalSettings,
+    SequenceSettings,
+)
 from arithmetext.tokens import BPE
 from arithmetext.training import run_cache
 from conftest import Run, changed
@@ -37,6 +43,7 @@ _TINY = (*(f"training.{change}" for change in _FEW), "model.context=64")
 _TINY_GPT = ("tokens.kind=bpe", "model.layers=1", *_TINY)
 _NTP = TrainedModel("ntp-laptop", _TINY_GPT)
 _HMM = TrainedModel("hmm-paper-d64", _TINY)
+_READER = ("tokens.size=64", "model.layers=1", *_TINY)
 _GENERATION = PromptSettings(prompts=4, tokens=64, stride=16, seed=0, blocks=2)
 
 
@@ -100,11 +107,18 @@ SMALL: dict[str, dict[str, Any]] = {
         "betas": (0.1, 1.0, 3.3, inf),
         "generation": _GENERATION,
     },
-    "unigram_likelihood": {"model": _NTP, "longest": 64, "sequences": 8},
+    "unigram_likelihood": {
+        "models": (_NTP,),
+        "sequences": SequenceSettings(98 * 10**9, 64, sequences=8, blocks=2, seed=0),
+        "reversal": (ReversalSettings(10**5, 64, sequences=8, seed=0),),
+        "readers": {
+            direction: (TrainedModel("ntp-laptop", ("n=1e5", f"direction={direction}", *_READER)),)
+            for direction in READERS
+        },
+    },
     "square_free_runs": {
-        "models": {"GPT-2": _NTP, "HMM": _HMM},
-        "tokens": 64,
-        "sequences": 8,
+        "models": {"GPT-2": (_NTP,), "HMM": (_HMM,)},
+        "prompts": PromptsOfRuns(10**13, (16, 64), sequences=8, blocks=2, seed=0),
     },
     **{
         name: {"models": {"GPT-2": _NTP, "HMM": _HMM}, "generation": _GENERATION}
