@@ -65,14 +65,13 @@ SMALL: dict[str, dict[str, Any]] = {
     "baselines": {
         "integers": 1 << 16,
         "bounds": [1, 2, 3, 7, 31, 1021],
-        "prompts": 4,
-        "prompt_tokens": 96,
+        "prompts": PromptSettings(prompts=4, tokens=96, stride=16, seed=0, blocks=2),
         "following_tokens": 8,
         "ngram_words": 10**5,
         "trained": {
-            "HMM, one token": _HMM,
-            "HMM, sequences": TrainedModel("hmm-laptop", ("model.states=16", *_TINY)),
-            "GPT-2": _NTP,
+            "HMM, one token": _HMM.with_seeds(2),
+            "HMM, sequences": (TrainedModel("hmm-laptop", ("model.states=16", *_TINY)),),
+            "GPT-2": (_NTP,),
         },
     },
     "locator": {"lengths": [32, 64], "windows": 5},
@@ -102,8 +101,14 @@ SMALL: dict[str, dict[str, Any]] = {
         "bounds": [1, 2, 7, 61],
         "integers": 1 << 16,
     },
+    "horizon": {
+        "models": (_NTP,),
+        "generation": _GENERATION,
+        "bounds": (1, 2, 3, 5, 7),
+        "integers": 1 << 16,
+    },
     "accuracy_beta": {
-        "models": {"GPT-2": _NTP, "HMM": _HMM},
+        "models": {"GPT-2": (_NTP,), "HMM": (_HMM,)},
         "betas": (0.1, 1.0, 3.3, inf),
         "generation": _GENERATION,
     },
@@ -121,7 +126,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "prompts": PromptsOfRuns(10**13, (16, 64), sequences=8, blocks=2, seed=0),
     },
     **{
-        name: {"models": {"GPT-2": _NTP, "HMM": _HMM}, "generation": _GENERATION}
+        name: {"models": {"GPT-2": (_NTP,), "HMM": (_HMM,)}, "generation": _GENERATION}
         for name in ("precision_recall", "prime_positions", "confusion_matrix")
     },
 }
