@@ -14,7 +14,7 @@ from arithmetext.evaluation.estimates import Estimate, rate, ratio, wilson
 from arithmetext.evaluation.words import (
     Divergences,
     HighestF1,
-    WordScore,
+    WordCounts,
     accuracies,
     compare_f1,
     confusion,
@@ -23,6 +23,7 @@ from arithmetext.evaluation.words import (
     highest_f1,
     hits,
     malformed,
+    word_counts,
     word_scores,
     words_confused_with,
 )
@@ -69,7 +70,7 @@ def test_divergences_by_hand() -> None:
 
 
 def test_word_scores_by_hand() -> None:
-    scores = word_scores(PREDICTED, TRUE)
+    scores = word_scores(word_counts(PREDICTED, TRUE))
     # 12 and 42 are equally common; nobody predicts them, and 56 stands nowhere.
     assert [(s.word, s.true, s.predicted) for s in scores] == [
         (2, 3, 2),
@@ -122,7 +123,7 @@ def test_perfect_predictions_have_perfect_scores() -> None:
     assert accuracies(predicted, true).tolist() == [1, 1, 1]
     for values in divergences(predicted, true):
         assert values.tolist() == [0, 0, 0]
-    scores = word_scores(predicted, true)
+    scores = word_scores(word_counts(predicted, true))
     assert sum(s.true for s in scores) == 750
     assert all(s.precision.value == s.recall.value == s.f1.value == 1 for s in scores)
     # That a word was right each of the few times it came does not mean that it always will be.
@@ -136,13 +137,13 @@ def test_perfect_predictions_have_perfect_scores() -> None:
 def test_no_prompts() -> None:
     assert len(accuracies([], [])) == 0
     assert [len(values) for values in divergences([], [])] == [0] * 4
-    assert word_scores([], []) == []
+    assert word_scores(word_counts([], [])) == []
     assert confusion([], []).counts.tolist() == [[0, 0]]
     assert words_confused_with([], []) == ([], [])
 
 
 def test_too_few_true_words_raise() -> None:
-    for metric in divergences, word_scores, confusion, words_confused_with:
+    for metric in divergences, word_counts, confusion, words_confused_with:
         with pytest.raises(InputError, match=r"^prompt 1: 2 predicted words, only 1 true$"):
             metric([packed(2), packed(2, 10)], [packed(2, 10), packed(2)])
 
@@ -232,9 +233,9 @@ def test_scores_over_seeds_count_each_prompt_of_each_seed() -> None:
     true = [packed(2, 2, 10), packed(10, 2, 2)] * 2
     first = [packed(2, 10, 10), packed(2, 12, 12)]
     second = [packed(2, 2, 10), packed(10, 2, 12)]
-    score = {s.word: s for s in word_scores([*first, *second], true, seeds=2)}[2]
+    score = {s.word: s for s in word_scores(word_counts([*first, *second], true, seeds=2))}[2]
     hit = np.array([[1, 0], [2, 1]])  # [seeds, prompts]
-    assert (score.true, score.predicted) == (8, 5)
+    assert (score.true, score.predicted) == (4, 2.5)  # means over seeds
     assert score.recall == rate(hit, np.array([[2, 2], [2, 2]]))
     assert score.precision == rate(hit, np.array([[1, 1], [2, 1]]))
     assert score.f1 == rate(2 * hit, np.array([[3, 3], [4, 3]]))
@@ -246,7 +247,7 @@ def test_scores_confusion_and_primes_count_the_same_pairs(pairs: Sentences) -> N
     counts = Counter(
         (int(t), int(p)) for said, there in pairs for p, t in zip(said, there, strict=False)
     )
-    scores = {s.word: s for s in word_scores(predicted, true)}
+    scores = {s.word: s for s in word_scores(word_counts(predicted, true))}
     assert scores.keys() == {w for pair in counts for w in pair} - {0}
     for word, score in scores.items():
         right = counts[word, word]
@@ -289,26 +290,41 @@ def test_prompts_are_measured_independently(pairs: Sentences) -> None:
         assert accuracies(*both([pair]))[0] == accuracy[i]
 
 
-def score(f1: float, true: int = 100) -> WordScore:
-    about = Estimate(f1, f1 - 0.01, f1 + 0.01)
-    return WordScore(2, true, 100, about, about, about)
+def counts_of(words: dict[int, tuple[int, int, int]], prompts: int = 50) -> WordCounts:
+    """Equal prompts with these counts of each word: true, predicted, right."""
+    each = np.array(list(words.values()))
+    return WordCounts(packed(*words), np.tile(each, (2, prompts, 1, 1)))
 
 
 def test_the_highest_f1_is_among_common_words() -> None:
-    scores = {"1010": score(0.1), "1100": score(0.3, true=29), "10": score(0.2, true=30)}
-    found = highest_f1(scores | {"111000": score(0.0)}, 30)
-    assert found == HighestF1("10", scores["10"].f1, words=3, never_right=1)
-    assert highest_f1({"1100": scores["1100"]}, 30) == HighestF1(None, NONE, 0, 0)
+    """Counted once for each occurrence in the text, whatever the number of seeds."""
+    found = highest_f1(counts_of({2: (2, 2, 1), 10: (1, 1, 1), 12: (3, 0, 0)}), 100)
+    assert (found.word, found.words, found.never_right) == (2, 2, 1)
+    assert found.f1 == Estimate(0.5, 0.5, 0.5)
+    assert highest_f1(counts_of({2: (1, 1, 1)}), 51) == HighestF1(None, NONE, 0, 0)
 
 
-def test_f1_is_compared_for_words_that_are_common_for_both() -> None:
-    """Words with equal F1 do not count for the share."""
-    values = {"10": (0.3, 0.1), "1010": (0.1, 0.2), "1100": (0.0, 0.0), "101010": (0.4, 0.3)}
-    ours, theirs = ({word: score(pair[i]) for word, pair in values.items()} for i in (0, 1))
-    ours |= {"111000": score(0.4, true=29), "110010": score(0.4), "110100": score(0.4)}
-    theirs |= {"111000": score(0.1), "110010": score(0.1, true=29)}
-    found = compare_f1(ours, theirs, 30)
-    assert (found.higher, found.lower, found.equal) == (2, 1, 1)
-    assert found.higher_share.value == pytest.approx(2 / 3)
-    same = {"1100": ours["1100"]}
-    assert compare_f1(same, same, 30).higher_share == NONE
+def test_the_interval_of_the_highest_f1_allows_for_the_choice() -> None:
+    """Twenty words with the same chance: the highest is above, and its interval below, any one."""
+    right = np.random.default_rng(0).binomial(1, 0.3, (1, 60, 20))
+    each = np.stack([np.ones_like(right), np.ones_like(right), right], -1)
+    counts = WordCounts(np.arange(2, 22, dtype=np.uint64), each)
+    found = highest_f1(counts, 1)
+    best = max(word_scores(counts), key=lambda score: score.f1.value or 0)
+    assert (found.word, found.f1.value) == (best.word, best.f1.value)
+    assert found.f1.high < best.f1.high  # another word may be the highest of a resample
+
+
+def test_f1_is_compared_where_intervals_of_differences_are_clear() -> None:
+    ours = counts_of({2: (4, 4, 2), 10: (4, 4, 1), 12: (4, 4, 0), 42: (1, 1, 1)})
+    theirs = counts_of({2: (4, 4, 1), 10: (4, 4, 2), 12: (4, 4, 0), 42: (1, 1, 0)})
+    assert compare_f1(ours, theirs, 100) == (2, 1, 1)
+    random = np.random.default_rng(1)
+    noisy = [
+        WordCounts(
+            packed(2),
+            np.dstack([np.ones((1, 50, 2), int), random.integers(0, 2, (1, 50))])[:, :, None],
+        )
+        for _ in range(2)
+    ]
+    assert compare_f1(*noisy, 30) == (1, 0, 0)

@@ -5,8 +5,12 @@ import pytest
 from numpy.typing import NDArray
 
 from arithmetext.evaluation.estimates import UNKNOWN, Estimate, rate
+from arithmetext.evaluation.word_groups import square_free_errors
+from arithmetext.evaluation.words import confusion_by_prompt
 from arithmetext.paper.studies import confusion_matrix as study
 from arithmetext.paper.studies.confusion_matrix import Matrix, summarise
+from arithmetext.text.sieve import Words
+from arithmetext.trees import is_square_free, unpack
 
 from .cases import Case, check, committed, draw, outcomes
 
@@ -16,31 +20,22 @@ ABOVE, AROUND, BELOW = Estimate(0.6, 0.51, 0.7), Estimate(0.6, 0.5, 0.7), Estima
 DECIDED = ((ABOVE, True), (AROUND, None), (BELOW, False), (UNKNOWN, None))
 
 
-def corner(cell: float, generated: Estimate) -> dict[str, object]:
-    """Edits: other rows have 0.2 in a cell of the corner's columns, and 0.5 in all three."""
-    return {
-        f"{GPT}.corner.cell": cell,
-        f"{GPT}.corner.cell_elsewhere": 0.2,
-        f"{GPT}.corner.generated": generated,
-        f"{GPT}.corner.generated_elsewhere": 0.5,
-    }
-
+POSITIVE, ZERO, NEGATIVE = Estimate(0.1, 0.01, 0.2), Estimate(0, -0.1, 0.1), Estimate(-0.1, -0.2, 0)
+SIGNS = ((POSITIVE, True), (ZERO, None), (NEGATIVE, False), (UNKNOWN, None))
 
 CASES: list[Case] = [
-    *((corner(0.21, estimate), {"bright-corner": expected}) for estimate, expected in DECIDED),
-    (corner(0.2, ABOVE), {"bright-corner": False}),
+    *(({f"{GPT}.corner.excess": each}, {"bright-corner": expected}) for each, expected in SIGNS),
+    ({f"{GPT}.corner.generated": BELOW}, {}),  # the columns of frequent words are bright anyway
     *(
         (
-            {f"{GPT}.square_free_errors": estimate, f"{GPT}.square_free_by_chance": 0.5},
+            {f"{GPT}.errors.at_square_free": estimate, f"{GPT}.errors.by_chance": 0.5},
             {"confuses-square-free": expected},
         )
         for estimate, expected in DECIDED
     ),
-    *(
-        ({f"{GPT}.dominant_errors": estimate}, {"dominant-error": expected})
-        for estimate, expected in DECIDED
-    ),
-    ({"confusion.HMM.dominant_errors": Estimate(0.1, 0.0, 0.2)}, {}),
+    *(({f"{GPT}.errors.lead": each}, {"dominant-error": expected}) for each, expected in SIGNS),
+    ({f"{GPT}.errors.within": Estimate(0.3, 0.2, 0.4)}, {}),  # the largest may be below one half
+    ({"confusion.HMM.errors.lead": NEGATIVE}, {}),
 ]
 
 
@@ -50,102 +45,80 @@ def test_verdicts(case: Case) -> None:
 
 
 WORDS = ("1100", "101010", "111000", "10", "110010", "10101010", "1010")
-KINDS = {"10": "corner", "1010": "corner", "101010": "corner", "10101010": "free"}
-Counts = tuple[int, int, int, int, int]  # of the word itself; of corner, free, other and the rest
-BLIND = (5, 30, 5, 5, 5)  # the same words whatever stands there, those of the corner most
+FREE = [word for word in WORDS if is_square_free(word)]
+OTHER = [word for word in WORDS if not is_square_free(word)]
 
 
-def matrix(
-    *,
-    corner: Counts = (60, 40, 40, 5, 5),
-    free: Counts = (60, 40, 40, 5, 5),
-    other: Counts = (60, 5, 5, 20, 5),
-    rest: Counts = (5, 5, 5, 5, 5),
-) -> Matrix:
-    """For each kind of word in the text: how often it is right, and how often each other word."""
-    rows = {"corner": corner, "free": free, "other": other, "others": rest}
-    columns = [*WORDS, "others", "malformed"]
-    kinds = dict.fromkeys(WORDS, "other") | KINDS
-    counts = []
-    for word in columns[:-1]:
-        right, *wrong = rows[kinds.get(word, word)]
-        missed = dict(zip(("corner", "free", "other", "rest"), wrong, strict=True))
-        counts.append([right if c == word else missed[kinds.get(c, "rest")] for c in columns])
-    return summarise(list(WORDS), by_prompt(counts))
+def texts(right: float, like: float, *, seeds: int = 2) -> tuple[list[Words], list[Words], int]:
+    """40 prompts of 50 words; a wrong word is of the same kind as the true word, or any word."""
+    text = np.random.default_rng(0)
+    true, predicted = [], []
+    for seed in range(seeds):
+        random = np.random.default_rng([seed, 1])
+        for _ in range(40):
+            words = text.choice(WORDS, 50)
+            kinds = [FREE if is_square_free(word) else OTHER for word in words]
+            alike = [random.choice(kind) for kind in kinds]
+            wrong = np.where(random.random(50) < like, alike, random.choice(WORDS, 50))
+            true.append(packed(words))
+            predicted.append(packed(np.where(random.random(50) < right, words, wrong)))
+    return predicted, true, seeds
 
 
-def by_prompt(counts: object) -> NDArray[np.int64]:
-    """One seed, 50 prompts with the same counts."""
-    return np.repeat(np.array(counts)[None, None], 50, 1)
+def packed(words: NDArray[np.str_]) -> Words:
+    return np.array([int(word, 2) for word in words], np.uint64)
 
 
-def disagreeing(gpt: Matrix) -> list[str]:
-    confusion = {"GPT-2": gpt, "HMM": matrix()}
+def matrix(predicted: list[Words], true: list[Words], seeds: int) -> Matrix:
+    labels, counts = confusion_by_prompt(predicted, true, study.WORDS)
+    errors = square_free_errors(predicted, true, seeds)
+    by_seed = counts.reshape(seeds, -1, *counts.shape[1:])
+    return summarise([unpack(word) for word in labels], by_seed, errors)
+
+
+def decided(gpt: Matrix) -> dict[str, bool | None]:
+    confusion = {"GPT-2": gpt, "HMM": matrix(*texts(0.1, 0))}
     result = dataclasses.replace(RESULT, confusion=confusion, stand_in="")
     draw("confusion_matrix", result)
-    return [verdict.key for verdict in study.verdicts(result) if not verdict.agrees]
+    return outcomes(study, result)
 
 
-@pytest.mark.parametrize(
-    ("gpt", "keys"),
-    [
-        (matrix(), []),
-        (matrix(corner=(60, 5, 5, 40, 5)), ["confuses-square-free", "dominant-error"]),
-        (matrix(other=(60, 5, 5, 45, 5)), ["dominant-error"]),
-        (matrix(other=(60, 5, 5, 20, 40)), ["dominant-error"]),
-        (matrix(corner=(5, 5, 100, 5, 5)), ["bright-corner"]),
-        (
-            matrix(
-                corner=(5, 5, 100, 5, 5),
-                free=(60, 0, 40, 5, 5),
-                other=(60, 0, 5, 5, 5),
-                rest=(5, 0, 5, 5, 5),
-            ),
-            [],
-        ),
-        (
-            matrix(corner=(30, 30, 5, 5, 5), free=BLIND, other=BLIND, rest=BLIND),
-            ["bright-corner", "confuses-square-free", "dominant-error"],
-        ),
-        (
-            summarise([], by_prompt([[5, 5]])),
-            ["bright-corner", "confuses-square-free", "dominant-error"],
-        ),
-        (
-            summarise([], by_prompt([[0, 0]])),
-            ["bright-corner", "confuses-square-free", "dominant-error"],
-        ),
-    ],
-)
-def test_counts_decide_the_verdicts(gpt: Matrix, keys: list[str]) -> None:
-    assert disagreeing(gpt) == keys
+def test_words_decide_the_verdicts() -> None:
+    assert decided(matrix(*texts(0.4, 0.8))) == {
+        "bright-corner": True,  # square-free words are mostly confused with each other
+        "confuses-square-free": True,
+        "dominant-error": True,  # four of the seven words are square-free
+    }
+    blind = decided(matrix(*texts(0.0, 0.0)))
+    assert blind["bright-corner"] is None and blind["confuses-square-free"] is None
+    predicted, true, seeds = texts(0.4, 0.8)
+    swapped = [np.where(words == 42, np.uint64(12), words) for words in predicted]
+    assert decided(matrix(swapped, true, seeds))["dominant-error"] is not True
+
+
+def test_no_words() -> None:
+    none = [np.zeros(0, np.uint64)] * 4
+    assert set(decided(matrix(none, none, 2)).values()) == {None}
 
 
 def test_square_free_words_come_first_and_rows_sum_to_one() -> None:
-    found = matrix()
-    assert found.words == ["10", "1010", "101010", "10101010", "1100", "111000", "110010"]
-    assert np.sum(found.shares, 1) == pytest.approx(1)
+    found = matrix(*texts(0.4, 0.8))
+    assert found.words[:4] == ["10", "1010", "101010", "10101010"]
+    assert set(found.words[4:]) == set(OTHER)
+    assert np.sum(found.shares[:-1], 1) == pytest.approx(1)
     assert found.places == [sum(row) for row in found.counts]
-    assert found.total == sum(found.places)
-    assert [row[i] for i, row in enumerate(found.counts)] == [50 * 60] * 7 + [50 * 5]
+    assert found.total == sum(found.places) == 2 * 40 * 50
 
 
-def test_the_groups_are_the_corner_and_all_square_free_words() -> None:
-    """Columns: 1100, 10101010, 10, 1010, others, malformed; the rows have no others.
-
-    Two seeds with two prompts; the second prompt of each has the counts twice.
-    """
-    counts = np.array(
-        [[5, 1, 2, 1, 0, 1], [0, 4, 3, 3, 0, 0], [1, 1, 6, 2, 0, 0], [0, 2, 3, 5, 0, 0]]
-    )
-    whole = np.vstack([counts, np.zeros(6, int)])
-    found = summarise(["1100", "10101010", "10", "1010"], np.array([[whole, 2 * whole]] * 2))
-    assert found.words == ["10", "1010", "10101010", "1100"]
-    each = np.array([[1, 2], [1, 2]])
-    assert found.corner.generated == rate((6 + 2 + 3 + 5) * each, 20 * each)
-    assert found.square_free_errors == rate((2 + 1 + 3 + 2 + 3 + 3) * each, (4 + 5 + 6) * each)
-    assert found.dominant_errors == rate(14 * each, (40 - 20) * each)
-    assert found.counts[0][:4] == [6 * 6, 6 * 2, 6 * 1, 6 * 1]
+def test_rows_and_columns_are_sorted_alike() -> None:
+    """Columns: 1100, 10, others, malformed; the rows have no malformed words."""
+    counts = np.array([[5, 1, 2, 1], [3, 4, 0, 6], [7, 8, 9, 10]])
+    errors = RESULT.confusion["GPT-2"].errors
+    found = summarise(["1100", "10"], np.array([[counts, 2 * counts]] * 2), errors)
+    assert found.words == ["10", "1100"]
+    expected = [[4, 3, 0, 6], [1, 5, 2, 1], [8, 7, 9, 10]]
+    assert found.counts == (6 * np.array(expected)).tolist()
+    assert found.corner.generated == rate(np.array([[4, 8]] * 2), np.array([[13, 26]] * 2))
 
 
 def test_a_stand_in_tests_no_claim() -> None:

@@ -1,11 +1,13 @@
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from arithmetext.evaluation.estimates import UNKNOWN, Estimate
+from arithmetext.evaluation.words import WordCounts, word_counts
 from arithmetext.paper.studies import precision_recall as study
-from arithmetext.paper.studies.precision_recall import FILTER, Result
+from arithmetext.paper.studies.precision_recall import Result
 
 from .cases import Case, check, committed, draw, edited, outcomes
 
@@ -41,14 +43,8 @@ def primes(
     return at("GPT-2", "10", precision=precision, recall=recall, f1=f1)
 
 
-def hmm_at_primes(trained: Estimate, filtered: Estimate) -> dict[str, Any]:
-    """Edits of precision and recall in both readings of the HMM."""
-    readings = {"HMM": trained, FILTER: filtered}
-    return {
-        path: new
-        for name, estimate in readings.items()
-        for path, new in at(name, "10", precision=estimate, recall=estimate).items()
-    }
+def hmm_at_primes(estimate: Estimate) -> dict[str, Any]:
+    return at("HMM", "10", precision=estimate, recall=estimate)
 
 
 def square_free(**changes: Estimate) -> dict[str, Any]:
@@ -61,55 +57,58 @@ def square_free(**changes: Estimate) -> dict[str, Any]:
     )
 
 
-def highest(trained: Estimate, filtered: Estimate) -> dict[str, Any]:
-    return {"hmm_highest.HMM.f1": trained, f"hmm_highest.{FILTER}.f1": filtered}
+def compared(words: int, higher: int, lower: int) -> dict[str, Any]:
+    return {"f1.words": words, "f1.higher": higher, "f1.lower": lower}
 
 
 BOTH_AGREE = {"precision-at-primes-GPT-2": True, "recall-at-primes-GPT-2": True}
 BOTH_AGREE_HMM = {"precision-at-primes-HMM": True, "recall-at-primes-HMM": True}
 BOTH_DIFFER_HMM = {"precision-at-primes-HMM": False, "recall-at-primes-HMM": False}
-LOW, HIGH, BETWEEN = about(0.1), about(0.3), about(0.2)
 
 CASES: list[Case] = [
     (primes(), BOTH_AGREE | {"primes-near-0.3": True}),
+    # The paper's interval is [0.203, 0.450]. One that overlaps must not be wider.
     (
         primes(precision=about(0.6)),
-        BOTH_AGREE | {"precision-at-primes-GPT-2": False, "primes-near-0.3": False},
+        BOTH_AGREE | {"precision-at-primes-GPT-2": False, "primes-near-0.3": True},
+    ),
+    (
+        primes(precision=Estimate(0.3, 0.1, 0.5)),
+        BOTH_AGREE | {"precision-at-primes-GPT-2": None, "primes-near-0.3": True},
+    ),
+    (
+        primes(precision=Estimate(0.7, 0.5, 0.9)),
+        BOTH_AGREE | {"precision-at-primes-GPT-2": False, "primes-near-0.3": True},
     ),
     (
         primes(recall=about(0.1)),
-        BOTH_AGREE | {"recall-at-primes-GPT-2": False, "primes-near-0.3": False},
+        BOTH_AGREE | {"recall-at-primes-GPT-2": False, "primes-near-0.3": True},
     ),
-    # The whole interval must lie from 0.25 to 0.35.
-    (primes(precision=Estimate(0.26, 0.25, 0.27)), BOTH_AGREE | {"primes-near-0.3": True}),
-    (primes(precision=Estimate(0.26, 0.249, 0.27)), BOTH_AGREE | {"primes-near-0.3": None}),
+    # The whole interval of F1 must lie from 0.25 to 0.35.
+    (primes(f1=Estimate(0.26, 0.25, 0.27)), BOTH_AGREE | {"primes-near-0.3": True}),
     (primes(f1=Estimate(0.242, 0.232, 0.251)), BOTH_AGREE | {"primes-near-0.3": None}),
     (primes(f1=Estimate(0.242, 0.232, 0.249)), BOTH_AGREE | {"primes-near-0.3": False}),
     (primes(f1=Estimate(0.4, 0.351, 0.41)), BOTH_AGREE | {"primes-near-0.3": False}),
-    (primes(f1=WIDE, recall=WIDE), BOTH_AGREE | {"primes-near-0.3": None}),
-    (primes(f1=WIDE, recall=about(0.2)), BOTH_AGREE | {"primes-near-0.3": False}),
+    (primes(f1=WIDE), BOTH_AGREE | {"primes-near-0.3": None}),
     (at("GPT-2", "10", **NEVER_GENERATED), NO_PRIMES),
-    # In one of the two readings of the HMM.
-    (hmm_at_primes(about(0.04), about(0.04)), BOTH_AGREE_HMM),
-    (hmm_at_primes(about(0.3), about(0.04)), BOTH_AGREE_HMM),
-    (hmm_at_primes(UNKNOWN, about(0.04)), BOTH_AGREE_HMM),
-    (hmm_at_primes(about(0.3), about(0.3)), BOTH_DIFFER_HMM),
-    (hmm_at_primes(about(0.3), UNKNOWN), BOTH_DIFFER_HMM),
-    (hmm_at_primes(UNKNOWN, UNKNOWN), dict.fromkeys(BOTH_AGREE_HMM)),
+    (hmm_at_primes(about(0.04)), BOTH_AGREE_HMM),
+    (hmm_at_primes(about(0.3)), BOTH_DIFFER_HMM),
+    (hmm_at_primes(Estimate(0.1, 0.0, 0.3)), dict.fromkeys(BOTH_AGREE_HMM)),
+    (hmm_at_primes(UNKNOWN), dict.fromkeys(BOTH_AGREE_HMM)),
     (square_free(), {"square-free-near-0.4": True}),
     (square_free(f1=Estimate(0.36, 0.35, 0.37)), {"square-free-near-0.4": True}),
     (square_free(f1=Estimate(0.36, 0.34, 0.37)), {"square-free-near-0.4": None}),
-    (square_free(recall=about(0.2)), {"square-free-near-0.4": False}),
-    (square_free(precision=about(0.7)), {"square-free-near-0.4": False}),
-    (highest(LOW, HIGH), {"hmm-f1-below-0.2": True}),
-    (highest(BETWEEN, LOW), {"hmm-f1-below-0.2": True}),
-    (highest(HIGH, HIGH), {"hmm-f1-below-0.2": False}),
-    (highest(HIGH, BETWEEN), {"hmm-f1-below-0.2": None}),
-    (highest(UNKNOWN, UNKNOWN), {"hmm-f1-below-0.2": None}),
-    ({"f1.higher_share": Estimate(0.6, 0.501, 0.7)}, {"outperforms-hmm": True}),
-    ({"f1.higher_share": Estimate(0.6, 0.5, 0.7)}, {"outperforms-hmm": None}),
-    ({"f1.higher_share": Estimate(0.3, 0.2, 0.4)}, {"outperforms-hmm": False}),
-    ({"f1.higher_share": UNKNOWN}, {"outperforms-hmm": None}),
+    (square_free(f1=about(0.2)), {"square-free-near-0.4": False}),
+    (square_free(recall=about(0.2), precision=about(0.7)), {"square-free-near-0.4": True}),
+    ({"hmm_highest.f1": about(0.1)}, {"hmm-f1-below-0.2": True}),
+    ({"hmm_highest.f1": about(0.2)}, {"hmm-f1-below-0.2": None}),
+    ({"hmm_highest.f1": about(0.3)}, {"hmm-f1-below-0.2": False}),
+    ({"hmm_highest.f1": UNKNOWN}, {"hmm-f1-below-0.2": None}),
+    (compared(80, 40, 2), {"outperforms-hmm": True}),
+    (compared(80, 39, 0), {"outperforms-hmm": None}),
+    (compared(80, 40, 3), {"outperforms-hmm": None}),
+    (compared(80, 10, 11), {"outperforms-hmm": False}),
+    (compared(0, 0, 0), {"outperforms-hmm": None}),
 ]
 
 
@@ -143,28 +142,38 @@ def test_a_model_that_never_generates_a_prime(result: Result) -> None:
     draw("precision_recall", result)
 
 
-def made_with(result: Any) -> Any:
-    """The settings of the committed result."""
+def counts(right: float, seeds: int) -> WordCounts:
+    """30 prompts of 20 words, continued by models of some seeds; the wrong words are 10."""
+    random = np.random.default_rng(0)
+    true = [random.choice(np.array([2, 10, 12, 42], np.uint64), 20) for _ in range(30)]
+    predicted = [
+        np.where(np.random.default_rng([seed, k]).random(20) < right, words, 2)
+        for seed in range(seeds)
+        for k, words in enumerate(true)
+    ]
+    return word_counts(predicted, true * seeds, seeds)
+
+
+def test_counts_decide_the_verdicts() -> None:
     settings = study.settings("gpu")
-    models = {name: settings.models[name][: result.seeds[name]] for name in result.seeds}
-    return replace(settings, models=models, generation=result.generation)
-
-
-def test_statistics_follow_from_the_scores() -> None:
-    result = committed("precision_recall")
-    assert study.summarise(made_with(result), result.words) == result
+    made = {"GPT-2": counts(0.6, 3), "HMM": counts(0.05, 5)}
+    found = study.summarise(settings, made, {"HMM, β = ∞": made["HMM"]})
+    assert found.seeds == {"GPT-2": 3, "HMM": 5}
+    assert found.compared == {"GPT-2": 600, "HMM": 600}  # words of the text, whatever the seeds
+    assert (found.f1.words, found.f1.higher, found.f1.lower) == (4, 4, 0)
+    assert found.hmm_highest.word == 2
+    keys = outcomes(study, found)
+    assert keys["outperforms-hmm"] and keys["recall-at-primes-GPT-2"] is False
+    draw("precision_recall", found)
 
 
 def test_a_model_without_words_has_no_scores() -> None:
-    base = committed("precision_recall")
-    words = base.words | {"HMM": {}, FILTER: {}}
-    result = study.summarise(made_with(base), words)
-    assert outcomes(study, result) == outcomes(study, base) | {
-        "precision-at-primes-HMM": None,
-        "recall-at-primes-HMM": None,
-        "hmm-f1-below-0.2": None,
-        "outperforms-hmm": None,
-    }
+    none = word_counts([np.zeros(0, np.uint64)] * 30, [np.zeros(0, np.uint64)] * 30)
+    made = {"GPT-2": counts(0.6, 3), "HMM": none}
+    result = study.summarise(study.settings("gpu"), made, {})
+    keys = outcomes(study, result)
+    for key in ("precision-at-primes-HMM", "hmm-f1-below-0.2", "outperforms-hmm"):
+        assert keys[key] is None
     draw("precision_recall", result)
 
 

@@ -21,7 +21,15 @@ from .prompts import TextPrompts, draw
 from .scoring import nats_and_words
 from .square_free import impossible, runs
 from .subjects import EvaluatedModel
-from .words import accuracies, confusion, divergences, malformed, word_scores, words_confused_with
+from .words import (
+    accuracies,
+    confusion,
+    divergences,
+    malformed,
+    word_counts,
+    word_scores,
+    words_confused_with,
+)
 
 BETAS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.4, 2.0, 3.3, 5.0, 10.0)  # and infinity
 MASKING_SHARES = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)  # p_m
@@ -132,12 +140,20 @@ def quality(continuations: Continuations) -> Quality:
 def _words(continuations: Continuations) -> dict[str, Any]:
     """Metrics of each word; words are spelled out, and malformed words are called "malformed"."""
     predicted, true = continuations.predicted, continuations.true
-    scores = word_scores(predicted, true)
+    scores = word_scores(word_counts(predicted, true))
     labels, counts = confusion(predicted, true)
     generated, in_text = words_confused_with(predicted, true)
     spelled = [unpack(word) for word in labels]
     return {
-        "words": [score._asdict() | {"word": unpack(score.word)} for score in scores],
+        "words": [
+            score._asdict()
+            | {
+                "word": unpack(score.word),
+                "true": int(score.true),
+                "predicted": int(score.predicted),
+            }
+            for score in scores
+        ],
         "confusion": {
             "true": [*spelled, "others"],
             "generated": [*spelled, "others", "malformed"],

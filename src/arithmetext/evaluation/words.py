@@ -6,7 +6,7 @@ word is 0, which equals no true word. Where several models, trained with other s
 same prompts, the prompts of one `seed` follow those of another.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..text.sieve import Words
-from .estimates import UNKNOWN, Estimate, rate, wilson
+from .estimates import UNKNOWN, Estimate, decided_above, over_prompts, rate
 
 MALFORMED = 0
 PRIME = 2  # the word 10, of every prime
@@ -97,86 +97,120 @@ def _relative(p: Floats, q: Floats) -> Floats:
     return sums
 
 
+class WordCounts(NamedTuple):
+    """How often each word is true, predicted and both, in each prompt and for each seed."""
+
+    words: Words  # packed, in increasing order
+    counts: Integers  # [seeds, prompts, words, 3]: true, predicted, right
+
+    @property
+    def true(self) -> Floats:
+        """How often each word is the true word, a mean over seeds."""
+        mean: Floats = self.counts[..., 0].sum(1).mean(0)
+        return mean
+
+    def chosen(self, words: Words) -> "WordCounts":
+        """The counts of some of the words."""
+        return WordCounts(words, self.counts[:, :, np.searchsorted(self.words, words)])
+
+
+def word_counts(predicted: Sequence[Words], true: Sequence[Words], seeds: int = 1) -> WordCounts:
+    """Counts of every true or predicted word."""
+    prompt, guess, truth = _flat(predicted, true)
+    vocabulary = np.unique(np.concatenate([guess, truth]))
+    vocabulary = vocabulary[vocabulary != MALFORMED]
+    right, valid = guess == truth, guess != MALFORMED
+    counts = [
+        _counts(prompt[chosen], words[chosen], vocabulary, len(predicted))
+        for words, chosen in ((truth, slice(None)), (guess, valid), (guess, right))
+    ]
+    shape = seeds, len(predicted) // seeds, len(vocabulary), 3
+    return WordCounts(vocabulary, np.stack(counts, -1).reshape(shape))
+
+
 class WordScore(NamedTuple):
     """How well one word is predicted, with intervals over prompts."""
 
     word: int  # packed
-    true: int  # how often it is the true word
-    predicted: int  # how often it is predicted
+    true: float  # how often it is the true word, a mean over seeds
+    predicted: float  # how often it is predicted, a mean over seeds
     precision: Estimate  # the share of its predictions that are right
     recall: Estimate  # the share of its true occurrences that are predicted
     f1: Estimate  # the harmonic mean of precision and recall
 
 
-def word_scores(
-    predicted: Sequence[Words], true: Sequence[Words], seeds: int = 1
-) -> list[WordScore]:
-    """Scores of every true or predicted word, sorted by how often it is the true word.
+def word_scores(counts: WordCounts) -> list[WordScore]:
+    """Scores of every true or predicted word, sorted by how often it is the true word."""
+    seeds = len(counts.counts)
+    scores = []
+    for i in np.argsort(-counts.true, kind="stable"):
+        true, predicted, right = np.moveaxis(counts.counts[:, :, i], -1, 0)
+        scores.append(
+            WordScore(
+                word=int(counts.words[i]),
+                true=int(true.sum()) / seeds,
+                predicted=int(predicted.sum()) / seeds,
+                precision=rate(right, predicted),
+                recall=rate(right, true),
+                f1=rate(2 * right, predicted + true),
+            )
+        )
+    return scores
 
-    Occurrences are counted over all prompts of all seeds.
-    """
-    prompt, guess, truth = _flat(predicted, true)
-    vocabulary = np.unique(np.concatenate([guess, truth]))
-    vocabulary = vocabulary[vocabulary != MALFORMED]
-    right, valid = guess == truth, guess != MALFORMED
-    true_counts, predicted_counts, hit_counts = (  # [vocabulary, seeds, prompts of a seed]
-        _counts(prompt[chosen], words[chosen], vocabulary, len(predicted)).T.reshape(
-            len(vocabulary), seeds, len(predicted) // seeds
-        )
-        for words, chosen in ((truth, slice(None)), (guess, valid), (guess, right))
-    )
-    total, generated = true_counts.sum((1, 2)), predicted_counts.sum((1, 2))
-    return [
-        WordScore(
-            word=int(vocabulary[i]),
-            true=int(total[i]),
-            predicted=int(generated[i]),
-            precision=rate(hit_counts[i], predicted_counts[i]),
-            recall=rate(hit_counts[i], true_counts[i]),
-            f1=rate(2 * hit_counts[i], predicted_counts[i] + true_counts[i]),
-        )
-        for i in np.argsort(-total, kind="stable")
-    ]
+
+def _f1(sums: Floats) -> Floats:
+    """F1 from sums of counts, [..., 3]; 0 for a word that is never right."""
+    true, predicted, right = np.moveaxis(sums, -1, 0)
+    f1: Floats = 2 * right / np.maximum(1e-9, true + predicted)
+    return f1
 
 
 class HighestF1(NamedTuple):
     """The highest F1 among some words."""
 
-    word: str | None  # None if there are no words
+    word: int | None  # packed; None if there are no words
     f1: Estimate
     words: int
     never_right: int  # words with an F1 of 0
 
 
-def highest_f1(scores: Mapping[str, WordScore], least: int) -> HighestF1:
-    """The highest F1 among the words that are the true word at least `least` times."""
-    f1 = {word: score.f1 for word, score in scores.items() if score.true >= least}
-    best = max(f1, key=lambda word: f1[word].value or 0, default=None)
-    never = sum(estimate.value == 0 for estimate in f1.values())
-    return HighestF1(best, f1[best] if best else UNKNOWN, len(f1), never)
+def highest_f1(counts: WordCounts, least: int) -> HighestF1:
+    """The highest F1 among the words that are the true word at least `least` times.
+
+    Each resample has its own highest F1, so the interval allows for the choice of the word.
+    """
+    common = counts.chosen(counts.words[counts.true >= least])
+    if not len(common.words):
+        return HighestF1(None, UNKNOWN, 0, 0)
+    f1 = _f1(common.counts.sum((0, 1)))
+    highest = over_prompts(lambda sums: _f1(sums).max(1), common.counts)
+    return HighestF1(
+        int(common.words[f1.argmax()]), highest, len(f1), int(np.count_nonzero(f1 == 0))
+    )
 
 
 class F1Comparison(NamedTuple):
-    """For how many words one model has a higher, a lower or the same F1 as another."""
+    """For how many words one model has a higher or a lower F1 than another.
 
+    A word counts where the interval of the difference, over the same prompts, does not reach 0.
+    """
+
+    words: int  # that at least one of the models has right
     higher: int
     lower: int
-    equal: int
-    higher_share: Estimate  # of the words whose F1 differs
 
 
-def compare_f1(
-    ours: Mapping[str, WordScore], theirs: Mapping[str, WordScore], least: int
-) -> F1Comparison:
+def compare_f1(ours: WordCounts, theirs: WordCounts, least: int) -> F1Comparison:
     """Compare the words that are the true word at least `least` times for both models."""
-    pairs = [
-        (ours[word].f1.value or 0, theirs[word].f1.value or 0)
-        for word in ours.keys() & theirs.keys()
-        if min(ours[word].true, theirs[word].true) >= least
+    common = np.intersect1d(ours.words[ours.true >= least], theirs.words[theirs.true >= least])
+    one, other = ours.chosen(common).counts, theirs.chosen(common).counts
+    right = (one.sum((0, 1)) + other.sum((0, 1)))[:, 2] > 0
+    differences = [
+        over_prompts(lambda a, b: _f1(a) - _f1(b), one[:, :, i], other[:, :, i])
+        for i in np.flatnonzero(right)
     ]
-    higher, lower = sum(a > b for a, b in pairs), sum(a < b for a, b in pairs)
-    equal = len(pairs) - higher - lower
-    return F1Comparison(higher, lower, equal, wilson(higher, higher + lower))
+    decided = [decided_above(each, 0) for each in differences]
+    return F1Comparison(len(decided), decided.count(True), decided.count(False))
 
 
 class Confusion(NamedTuple):

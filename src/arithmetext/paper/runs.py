@@ -33,6 +33,9 @@ TEST_NEAR = 98 * 10**9  # in the paper's test range, within the text that it tra
 TESTS_FAR = (10**13, 10**14, 10**15)  # the paper's tests far beyond that text
 
 
+BETAS_COMPARED = {"GPT-2": inf, "HMM": 1.0}  # where the two are compared word by word
+
+
 @dataclass(frozen=True)
 class PromptSettings:
     """How prompts are drawn and continued."""
@@ -266,26 +269,34 @@ def prompt_settings(scale: str) -> PromptSettings:
 class Comparison:
     """The settings of studies that compare the GPT-2 and the HMM word by word.
 
-    The HMM is read as it was trained, from the last token: that is the better of its two readings
-    (docs/training.md).
+    The HMM predicts from the last token, as it was trained: that is the better of its two readings
+    (docs/training.md). It samples at β = 1, and the GPT-2 takes the likeliest tokens (β = ∞).
     """
 
     models: dict[str, tuple[TrainedModel, ...]]  # one for each seed
     at: int
     generation: PromptSettings
 
-    def words(self, name: str, *, filtered: bool = False) -> tuple[list[Words], list[Words], int]:
-        """The words that a model generates (β = ∞), the true words, and the number of seeds.
+    def words(
+        self, name: str, *, beta: float | None = None, filtered: bool = False
+    ) -> tuple[list[Words], list[Words], int]:
+        """The words that a model generates, the true words, and the number of seeds.
 
         One array for each prompt; the prompts of one seed follow those of another.
         """
+        beta = BETAS_COMPARED[name] if beta is None else beta
         made = [
-            model.continuations(self.at, self.generation, filtered=filtered)[1]
+            model.continuations(self.at, self.generation, beta=beta, filtered=filtered)[1]
             for model in self.models[name]
         ]
         predicted = [words for each in made for words in each.predicted]
         true = [words for each in made for words in each.true]
         return predicted, true, len(made)
+
+    @property
+    def seeds(self) -> dict[str, int]:
+        """How many, by model."""
+        return {name: len(models) for name, models in self.models.items()}
 
     @property
     def stand_in(self) -> str:

@@ -127,8 +127,9 @@ def format_percents(estimate: Estimate, digits: int = 0) -> str:
 
 
 def describe_continuations(at: int, how: "PromptSettings") -> str:
-    """The greedy continuations of `TrainedModel.continuations`, for captions."""
+    """The continuations that studies of words compare (`runs.Comparison`), for captions."""
     return (
-        f"Continuations (β = ∞) of {how.prompts} prompts of {how.tokens} tokens near"
-        f" {format_integer(at)} by as many tokens, seed {how.seed}"
+        f"{how.prompts} prompts of {how.tokens} tokens near {format_integer(at)} are continued by"
+        " as many tokens. The GPT-2 takes the likeliest ones (β = ∞). The HMM samples (β = 1), and"
+        " predicts from the last token, as it was trained."
     )

@@ -7,13 +7,25 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from ...evaluation.estimates import Estimate, decided_above
-from ...evaluation.word_groups import GroupCells, errors_in_group, group_cells, share_of_errors
+from ...evaluation.estimates import decided_above
+from ...evaluation.word_groups import (
+    GroupCells,
+    SquareFreeErrors,
+    group_cells,
+    square_free_errors,
+)
 from ...evaluation.words import confusion_by_prompt
 from ...trees import is_square_free, unpack
 from ..runs import Comparison, PromptSettings, comparison
 from ..study import Table, Verdict, if_papers_model
-from ..wording import UNDECIDED, describe_continuations, format_estimate, join
+from ..wording import (
+    describe_continuations,
+    format_estimate,
+    join,
+    seeds_in_words,
+    sentences,
+    undecided,
+)
 
 TITLE = "Confusion of words"
 ORDER = 134
@@ -31,9 +43,7 @@ class Matrix:
     places: list[int]  # sums of the rows
     total: int
     corner: GroupCells  # of 10, 1010 and 101010
-    square_free_errors: Estimate  # share of square-free words among the errors at square-free words
-    square_free_by_chance: float  # this share if errors did not depend on the word in the text
-    dominant_errors: Estimate  # share of all errors: one square-free word in place of another
+    errors: SquareFreeErrors  # of all words, also those without rows of their own
 
 
 @dataclass(frozen=True)
@@ -55,17 +65,18 @@ def run(settings: Comparison) -> Result:
         predicted, true, seeds = settings.words(name)
         labels, counts = confusion_by_prompt(predicted, true, WORDS)
         by_seed = counts.reshape(seeds, -1, *counts.shape[1:])
-        matrices[name] = summarise([unpack(word) for word in labels], by_seed)
+        errors = square_free_errors(predicted, true, seeds)
+        matrices[name] = summarise([unpack(word) for word in labels], by_seed, errors)
     return Result(
         settings.at,
         settings.generation,
-        {name: len(models) for name, models in settings.models.items()},
+        settings.seeds,
         settings.stand_in,
         matrices,
     )
 
 
-def summarise(words: list[str], by_prompt: NDArray[np.int64]) -> Matrix:
+def summarise(words: list[str], by_prompt: NDArray[np.int64], errors: SquareFreeErrors) -> Matrix:
     """Statistics of confusion matrices, [seeds, prompts, true, predicted].
 
     Words are in the order of their frequency.
@@ -77,7 +88,6 @@ def summarise(words: list[str], by_prompt: NDArray[np.int64]) -> Matrix:
     by_prompt = by_prompt[:, :, rows][..., columns]
     words, counts = [words[i] for i in order], by_prompt.sum((0, 1))
     places = counts.sum(1)
-    free = [i for i, word in enumerate(words) if is_square_free(word)]
     return Matrix(
         words,
         counts.tolist(),
@@ -85,8 +95,7 @@ def summarise(words: list[str], by_prompt: NDArray[np.int64]) -> Matrix:
         places.tolist(),
         int(counts.sum()),
         group_cells(by_prompt, [i for i, word in enumerate(words) if word in CORNER]),
-        *errors_in_group(by_prompt, free),
-        share_of_errors(by_prompt, free),
+        errors,
     )
 
 
@@ -122,7 +131,6 @@ def _label(axes: Axes, words: list[str]) -> None:
 def caption(result: Result) -> str:
     matrices = result.confusion
     sizes = join(f"{matrix.total:,} words of the {name}" for name, matrix in matrices.items())
-    seeds = join(f"{count} of the {name}" for name, count in result.seeds.items())
     words = max(len(matrix.words) for matrix in matrices.values())
     return (
         "Words generated (columns) for each word in the text (rows), as shares of the row. Both"
@@ -130,8 +138,8 @@ def caption(result: Result) -> str:
         " together, and malformed words. Square-free words come first, by length, in bold and"
         " inside the first white lines. The others follow by frequency. A column that is bright"
         " from top to bottom is a word that is generated whatever the word in the text."
-        f" {describe_continuations(result.at, result.generation)}, for all seeds together"
-        f" ({seeds}): {sizes}. The HMM predicts from the last token, as it was trained."
+        f" {describe_continuations(result.at, result.generation)} Seeds, all counted together:"
+        f" {seeds_in_words(result.seeds)}; that is {sizes}."
     )
 
 
@@ -151,54 +159,66 @@ def table(result: Result) -> Table:
 
 def verdicts(result: Result) -> list[Verdict]:
     gpt, hmm = result.confusion["GPT-2"], result.confusion["HMM"]
-    corner = gpt.corner
-    more_often = decided_above(corner.generated, corner.generated_elsewhere)
+    corner, errors, theirs = gpt.corner, gpt.errors, hmm.errors
+    bright = decided_above(corner.excess, 0)
+    confuses = decided_above(errors.at_square_free, errors.by_chance)
+    dominant = decided_above(errors.lead, 0)
     found = [
         Verdict(
             key="bright-corner",
             claim="In the matrix of the GPT-2 the corner of 10, 1010 and 101010 has higher values"
             " than the rest.",
             paper="higher",
-            ours=f"a cell of the corner has {corner.cell:.3f} on average, a cell below it"
-            f" {corner.cell_elsewhere:.3f}; the model generates one of the three at"
-            f" {format_estimate(corner.generated)} of their places and at"
-            f" {corner.generated_elsewhere:.3f} of the other places",
-            criterion="the mean cell of the corner is higher than the mean cell below it, and the"
-            " interval at the places of the three words is above the share at the other places;"
-            " differs if the mean cell is not higher or the interval is below",
-            agrees=(bright := corner.cell > corner.cell_elsewhere and more_often),
-            why="These words are frequent, so their columns are bright for any model. For the HMM a"
-            f" cell of the corner has {hmm.corner.cell:.3f}, and it generates one of the three at"
-            f" {format_estimate(hmm.corner.generated)} of their places and at"
-            f" {hmm.corner.generated_elsewhere:.3f} of the other places."
-            + (f" {UNDECIDED}" if bright is None else ""),
+            ours=f"a cell of the corner has {corner.cell:.3f} on average, any other cell"
+            f" {corner.rest:.3f}; difference {format_estimate(corner.excess)}",
+            criterion="the interval of the difference of these means is above 0; differs if it is"
+            " below",
+            agrees=bright,
+            why=sentences(
+                "These words are frequent, so their columns are bright for any model: for the HMM"
+                f" a cell of the corner has {hmm.corner.cell:.3f}, any other {hmm.corner.rest:.3f}."
+                " The GPT-2 generates one of the three at"
+                f" {format_estimate(corner.generated)} of their places and at"
+                f" {corner.generated_elsewhere:.3f} of the other places, the HMM at"
+                f" {format_estimate(hmm.corner.generated)} and"
+                f" {hmm.corner.generated_elsewhere:.3f}.",
+                undecided(bright, "the interval contains 0, or a word does not occur"),
+            ),
         ),
         Verdict(
             key="confuses-square-free",
             claim="Where the GPT-2 is wrong at a prime or another square-free word, it generates a"
             " square-free word more often than if errors did not depend on the true word.",
             paper="systematic confusion between square-free words",
-            ours=f"{format_estimate(gpt.square_free_errors)} of these errors are square-free words;"
-            f" independence would give {gpt.square_free_by_chance:.3f}",
+            ours=f"{format_estimate(errors.at_square_free)} of these errors are square-free words;"
+            f" independence would give {errors.by_chance:.3f}",
             criterion="the interval is above the share under independence; differs if it is below",
-            agrees=(confuses := decided_above(gpt.square_free_errors, gpt.square_free_by_chance)),
-            why=f"The HMM has {format_estimate(hmm.square_free_errors)}; independence would give"
-            f" {hmm.square_free_by_chance:.3f}. Only words with their own rows and columns are"
-            " counted. Knowing that a number is not"
-            " divisible by 4 tells square-free words from most others, but not from each other."
-            + (f" {UNDECIDED}" if confuses is None else ""),
+            agrees=confuses,
+            why=sentences(
+                f"The HMM has {format_estimate(theirs.at_square_free)}; independence would give"
+                f" {theirs.by_chance:.3f}. Knowing that a number is not divisible by 4 tells"
+                " square-free words from most others, but not from each other.",
+                undecided(confuses, f"the interval contains {errors.by_chance:.3f}, or is unknown"),
+            ),
         ),
         Verdict(
             key="dominant-error",
-            claim="Most errors of the GPT-2 are square-free words in place of other square-free"
-            " words.",
+            claim="The dominant error mode of the GPT-2 is a square-free word in place of another"
+            " one.",
             paper="the dominant error mode",
-            ours=f"at least {format_estimate(gpt.dominant_errors)} of the errors",
-            criterion="the interval of this share is above one half; differs if it is below",
-            agrees=(dominant := decided_above(gpt.dominant_errors, 0.5)),
-            why=f"The HMM has {format_estimate(hmm.dominant_errors)}. Words without their own rows"
-            " count as errors, whatever is generated."
-            + (f" {UNDECIDED}" if dominant is None else ""),
+            ours=f"{format_estimate(errors.within)} of all errors; a square-free word in place of"
+            f" another word {format_estimate(errors.gained)}, the reverse"
+            f" {format_estimate(errors.lost)}, neither square-free"
+            f" {format_estimate(errors.outside)}",
+            criterion="this is the largest of the four classes: the interval of its share minus"
+            " the largest other share is above 0; differs if it is below",
+            agrees=dominant,
+            why=sentences(
+                f"The difference is {format_estimate(errors.lead)}; for the HMM"
+                f" {format_estimate(theirs.lead)}, with {format_estimate(theirs.within)} in the"
+                " first class. All words are counted, also those without rows of their own.",
+                undecided(dominant, "the interval of the difference contains 0, or is unknown"),
+            ),
         ),
     ]
     return if_papers_model(found, result.stand_in)

@@ -9,15 +9,24 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from numpy.typing import NDArray
 
-from ...evaluation.estimates import Estimate, decided_above, difference, rate
-from ...evaluation.words import PRIME, word_scores, words_confused_with
+from ...evaluation.estimates import Estimate, all_of, decided_above, over_prompts, rate, share_of
+from ...evaluation.word_groups import square_free_words
+from ...evaluation.words import PRIME, words_confused_with
 from ...text.sieve import Words
 from ...trees import is_square_free, unpack
 from ..figures import COLOURS
 from ..runs import Comparison, PromptSettings, comparison
 from ..study import Table, Verdict, if_papers_model
-from ..wording import UNDECIDED, describe_continuations, format_estimate, join
+from ..wording import (
+    describe_continuations,
+    format_estimate,
+    over_prompts_in_words,
+    seeds_in_words,
+    sentences,
+    undecided,
+)
 
 TITLE = "Words at the positions of primes"
 ORDER = 132
@@ -49,6 +58,7 @@ class Side:
     right: Estimate  # share of 10
     wrong_square_free: Estimate  # share of square-free words among the others
     square_free: float  # this share at all places, not only at primes
+    excess_square_free: Estimate  # the first share minus the second, paired
 
 
 @dataclass(frozen=True)
@@ -58,7 +68,7 @@ class Result:
     seeds: dict[str, int]  # by model
     stand_in: str  # why the GPT-2 is not the paper's; empty if it is
     primes: dict[str, dict[str, Side]]  # by model, then by SIDES
-    excess: dict[str, Estimate]  # `right` of the GPT-2 minus `right` of the HMM, by SIDES
+    excess: dict[str, Estimate]  # `right` of the GPT-2 minus `right` of the HMM, paired, by SIDES
     odd_square_free: float  # share of square-free numbers among odd numbers that are not prime
 
 
@@ -67,76 +77,88 @@ def settings(scale: str) -> Comparison:
 
 
 def run(settings: Comparison) -> Result:
-    primes = {}
-    for name in settings.models:
-        predicted, true, seeds = settings.words(name)
+    return summarise(settings, {name: settings.words(name) for name in settings.models})
+
+
+def summarise(
+    settings: Comparison, words: dict[str, tuple[list[Words], list[Words], int]]
+) -> Result:
+    primes, tallies = {}, {}
+    for name, (predicted, true, seeds) in words.items():
         generated, in_text = words_confused_with(predicted, true)
-        scores = word_scores(predicted, true, seeds)
-        score = next(score for score in scores if score.word == PRIME)
-        all_generated = [(each.word, each.predicted) for each in scores]
-        all_in_text = [(each.word, each.true) for each in scores]
-        wrong = wrong_square_free(predicted, true, seeds), wrong_square_free(true, predicted, seeds)
-        primes[name] = {
-            "generated": side(_spelled(generated), score.recall, wrong[0], _spelled(all_generated)),
-            "standing": side(_spelled(in_text), score.precision, wrong[1], _spelled(all_in_text)),
+        tallies[name] = {
+            "generated": tally(predicted, true, seeds),
+            "standing": tally(true, predicted, seeds),
         }
-    return summarise(settings, primes)
-
-
-def wrong_square_free(found: Sequence[Words], at: Sequence[Words], seeds: int) -> Estimate:
-    """The share of square-free words among the wrong words found at the primes of `at`.
-
-    One array per prompt; the prompts of one seed follow those of another.
-    """
-    distinct = np.unique(np.concatenate(found)).tolist()
-    free = np.array([word for word in distinct if word and is_square_free(unpack(word))], np.uint64)
-    pairs = [(a[: len(b)], b[: len(a)]) for a, b in zip(found, at, strict=True)]
-    wrong = [words[(primes == PRIME) & (words != PRIME)] for words, primes in pairs]
-    hits = [np.isin(words, free).sum() for words in wrong]
-    return rate(np.reshape(hits, (seeds, -1)), np.reshape([len(w) for w in wrong], (seeds, -1)))
-
-
-def _spelled(counts: list[tuple[int, int]]) -> Counts:
-    return [(unpack(word) or "malformed", count) for word, count in counts]
-
-
-def side(counts: Counts, right: Estimate, wrong: Estimate, everywhere: Counts) -> Side:
-    """Words at the primes and how often; `everywhere` counts words at all places.
-
-    right: the share of 10; wrong: the share of square-free words among the others.
-    """
-    places = sum(count for _, count in counts)
-    shown = [pair for i, pair in enumerate(counts) if i < SHOWN or pair[0] == PRIME_WORD]
-    rest = places - sum(count for _, count in shown)
-    if rest:
-        shown.append(("all others", rest))
-    bars = [Bar(word, count, count / places) for word, count in shown]
-    free, among = _count_square_free(everywhere)
-    return Side(counts, places, bars, right, wrong, free / max(1, among))
-
-
-def _count_square_free(counts: Counts) -> tuple[int, int]:
-    """Occurrences of square-free words except 10, and of all words except 10."""
-    others = [(word, count) for word, count in counts if word != PRIME_WORD]
-    free = sum(count for word, count in others if is_square_free(word))
-    return free, sum(count for _, count in others)
-
-
-def summarise(settings: Comparison, primes: dict[str, dict[str, Side]]) -> Result:
-    gpt, hmm = primes["GPT-2"], primes["HMM"]
-    excess = {name: difference(gpt[name].right, hmm[name].right) for name in SIDES}
+        primes[name] = {
+            "generated": side(generated, tallies[name]["generated"]),
+            "standing": side(in_text, tallies[name]["standing"]),
+        }
+    excess = {
+        name: over_prompts(
+            lambda gpt, hmm: _right(gpt) - _right(hmm),
+            tallies["GPT-2"][name],
+            tallies["HMM"][name],
+        )
+        for name in SIDES
+    }
     # Of the odd numbers, about 8/π² are square-free and 2 / ln(n) are prime.
     odd_primes = 2 / log(settings.at)
     odd_square_free = (8 / pi**2 - odd_primes) / (1 - odd_primes)
-    seeds = {name: len(models) for name, models in settings.models.items()}
     return Result(
         settings.at,
         settings.generation,
-        seeds,
+        settings.seeds,
         settings.stand_in,
         primes,
         excess,
         odd_square_free,
+    )
+
+
+def tally(found: Sequence[Words], at: Sequence[Words], seeds: int) -> NDArray[np.int64]:
+    """Counts of each prompt, [seeds, prompts, 5], of words found where `at` has a prime.
+
+    The places, the right words, the square-free words among the wrong ones; and the words
+    found anywhere that are not 10, and the square-free words among these. One array per prompt; the
+    prompts of one seed follow those of another.
+    """
+    counts = []
+    for words, there in zip(found, at, strict=True):
+        words, there = words[: len(there)], there[: len(words)]
+        prime, right = there == PRIME, words == PRIME
+        free = square_free_words(words) & ~right
+        counts.append([prime, prime & right, prime & free, ~right, free])
+    sums = [[int(each.sum()) for each in row] for row in counts]
+    return np.array(sums, np.int64).reshape(seeds, -1, 5)
+
+
+def _right(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    return share_of(sums[..., 1], sums[..., 0])
+
+
+def _excess_square_free(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    places, right, wrong_free, others, free = np.moveaxis(sums, -1, 0)
+    return share_of(wrong_free, places - right) - share_of(free, others)
+
+
+def side(found: list[tuple[int, int]], tallied: NDArray[np.int64]) -> Side:
+    """Words at the primes and how often, and the `tally` of these words."""
+    counts = [(unpack(word) or "malformed", count) for word, count in found]
+    places, right, wrong_free, others, free = np.moveaxis(tallied, -1, 0)
+    total = int(places.sum())
+    shown = [pair for i, pair in enumerate(counts) if i < SHOWN or pair[0] == PRIME_WORD]
+    rest = total - sum(count for _, count in shown)
+    if rest:
+        shown.append(("all others", rest))
+    return Side(
+        counts,
+        total,
+        [Bar(word, count, count / total) for word, count in shown],
+        right=rate(right, places),
+        wrong_square_free=rate(wrong_free, places - right),
+        square_free=float(free.sum() / max(1, others.sum())),
+        excess_square_free=over_prompts(_excess_square_free, tallied),
     )
 
 
@@ -177,7 +199,6 @@ def _style(word: str) -> dict[str, Any]:
 
 
 def caption(result: Result) -> str:
-    seeds = join(f"{count} of the {name}" for name, count in result.seeds.items())
     right = "; ".join(
         f"{name} {format_estimate(sides['generated'].right)} and"
         f" {format_estimate(sides['standing'].right)}"
@@ -188,9 +209,9 @@ def caption(result: Result) -> str:
         f" prime is generated. Shown are the {SHOWN} most frequent words and the sum of the"
         " others, as shares of the number of places above each panel. Hatched bars are the places"
         " where the text and the continuation both have the word of a prime. "
-        f"{describe_continuations(result.at, result.generation)}, for all seeds together"
-        f" ({seeds}). The HMM predicts from the last token, as it was trained. Shares of the"
-        f" hatched bars, left and right, with intervals of 95 % over prompts and seeds: {right}."
+        f"{describe_continuations(result.at, result.generation)} Seeds, all counted together:"
+        f" {seeds_in_words(result.seeds)}. Shares of the hatched bars, left and right, with 95 %"
+        f" intervals {over_prompts_in_words(result.seeds)}: {right}."
     )
 
 
@@ -205,37 +226,58 @@ def table(result: Result) -> Table:
 
 
 def verdicts(result: Result) -> list[Verdict]:
-    gpt, hmm = result.primes["GPT-2"], result.primes["HMM"]
-    everywhere = {"generated": "all generated words", "standing": "all words of the text"}
-    more = [
-        Verdict(
-            key=f"more-primes-{key}",
-            claim=f"Of the words {title}, more are 10 for the GPT-2 than for the HMM.",
-            paper="more",
-            ours=f"GPT-2 {format_estimate(gpt[key].right)}, HMM {format_estimate(hmm[key].right)};"
-            f" difference {format_estimate(result.excess[key])}",
-            criterion="the interval of the difference is above 0; differs if it is below",
-            agrees=(agrees := decided_above(result.excess[key], 0)),
-            why=f"Over {gpt[key].places:,} and {hmm[key].places:,} places. A model that generates"
-            f" no prime has no share.{f' {UNDECIDED}' if agrees is None else ''}",
-        )
-        for key, title in SIDES.items()
-    ]
-    confused = [
-        Verdict(
-            key=f"square-free-{key}",
-            claim=f"Primes are very frequently confused with square-free words ({title}).",
-            paper="very frequently",
-            ours=f"{format_estimate(gpt[key].wrong_square_free)} of the wrong words are"
-            f" square-free; of {everywhere[key]} except primes, {gpt[key].square_free:.3f} are; HMM"
-            f" {format_estimate(hmm[key].wrong_square_free)}",
-            criterion="the interval of the share among wrong words is above the share among all"
-            " words; differs if it is below",
-            agrees=(agrees := decided_above(gpt[key].wrong_square_free, gpt[key].square_free)),
-            why=f"Of the odd numbers that are not prime, {result.odd_square_free:.3f} are"
-            " square-free, so a model that knew only which numbers are odd would reach that share."
-            f"{f' {UNDECIDED}' if agrees is None else ''}",
-        )
-        for key, title in SIDES.items()
-    ]
+    more = [_more_primes(result, side, title) for side, title in SIDES.items()]
+    confused = [_square_free(result, side, title) for side, title in SIDES.items()]
     return if_papers_model(more + confused, result.stand_in)
+
+
+def _more_primes(result: Result, side: str, title: str) -> Verdict:
+    gpt, hmm = (result.primes[name][side] for name in ("GPT-2", "HMM"))
+    excess = result.excess[side]
+    agrees = decided_above(excess, 0)
+    return Verdict(
+        key=f"more-primes-{side}",
+        claim=f"Of the words {title}, more are 10 for the GPT-2 than for the HMM.",
+        paper="more",
+        ours=f"GPT-2 {format_estimate(gpt.right)}, HMM {format_estimate(hmm.right)}; difference"
+        f" {format_estimate(excess)}",
+        criterion="the interval of the paired difference is above 0; differs if it is below",
+        agrees=agrees,
+        why=sentences(
+            f"Over {gpt.places:,} and {hmm.places:,} places. The HMM samples at β = 1: at β = ∞ it"
+            " generates hardly any prime.",
+            "A model that generates no prime has no share."
+            if excess.value is None
+            else undecided(agrees, "the interval of the difference contains 0"),
+        ),
+    )
+
+
+def _square_free(result: Result, side: str, title: str) -> Verdict:
+    gpt, hmm = (result.primes[name][side] for name in ("GPT-2", "HMM"))
+    everywhere = {"generated": "all generated words", "standing": "all words of the text"}[side]
+    agrees = all_of(
+        [decided_above(gpt.wrong_square_free, 0.5), decided_above(gpt.excess_square_free, 0)]
+    )
+    return Verdict(
+        key=f"square-free-{side}",
+        claim=f"Primes are very frequently confused with square-free words ({title}).",
+        paper="very frequently",
+        ours=f"{format_estimate(gpt.wrong_square_free)} of the wrong words are square-free; of"
+        f" {everywhere} except primes, {gpt.square_free:.3f} are; difference"
+        f" {format_estimate(gpt.excess_square_free)}; HMM {format_estimate(hmm.wrong_square_free)}",
+        criterion="the interval of the share among wrong words is above one half, and that of the"
+        " paired difference from the share among all words is above 0; differs if one of them is"
+        " below",
+        agrees=agrees,
+        why=sentences(
+            f"Of the odd numbers that are not prime, {result.odd_square_free:.3f} are square-free,"
+            " so a model that knew only which numbers are odd would reach that share.",
+            undecided(
+                agrees,
+                "nothing is known"
+                if gpt.wrong_square_free.value is None
+                else "one of the intervals contains its bound",
+            ),
+        ),
+    )
