@@ -1,5 +1,6 @@
 """The quality of continuations at several inverse temperatures, and the best of these."""
 
+from collections.abc import Sequence
 from dataclasses import fields
 from math import inf
 
@@ -11,16 +12,21 @@ from scipy.stats import bootstrap
 
 from arithmetext.evaluation.estimates import Estimate, ratio, resamples, with_seed_spread
 from arithmetext.evaluation.generation import Continuations
+from arithmetext.evaluation.prompts import TextPrompts
 from arithmetext.evaluation.temperatures import (
     BestRange,
     BetaMeasures,
+    Outside,
     best_range,
     beta_measures,
+    difference,
     estimate,
     loss,
+    other_text,
     resampled_measures,
 )
 from arithmetext.evaluation.words import accuracies, divergences
+from arithmetext.text.sieve import Words
 
 WORDS = np.array([2, 10, 12, 42, 0], np.uint64)
 
@@ -117,12 +123,81 @@ def test_a_range_of_best_betas() -> None:
         5.0: noisy(0.201, common + own),
         inf: noisy(0.19, common),
     }
-    assert best_range(losses, 1.0, 2.0) == BestRange(
-        best=inf, best_inside=2.0, as_good=[5.0, inf], better_outside=[inf], worse_outside=[0.5]
+    found = best_range(losses, 1.0, 2.0)
+    assert (found.best, found.best_inside, found.neighbours) == (2.0, 2.0, [0.5, 5.0])
+    assert [each.beta for each in found.outside] == [0.5, 5.0, inf]
+    assert [each.worse.value for each in found.outside] == pytest.approx([0.1, 0.001, -0.01])
+    clear, hidden, infinite = (each.worse for each in found.outside)
+    assert clear == pytest.approx((0.1,) * 3) and infinite == pytest.approx((-0.01,) * 3)
+    assert hidden.low < -0.1 and hidden.high > 0.1
+    assert best_range(losses, 5.0, inf).neighbours == [2.0]
+
+
+@pytest.mark.parametrize(
+    ("worse", "expected"),
+    [
+        ({0.5: 0.3, 1.0: 0.1, 5.0: 0.1, inf: -1}, True),  # β = ∞ does not count
+        ({0.5: -0.1, 1.0: 0.1, 5.0: 0.1}, False),
+        ({0.5: -0.04, 1.0: 0.1, 5.0: 0.1}, True),  # better, but not by the margin
+        ({0.5: 0.3, 1.0: 0.1, 5.0: -0.04}, None),  # a neighbour that is not worse
+        ({0.5: 0.3, 1.0: 0.1, 5.0: 0.0}, None),
+        ({0.5: -0.1, 1.0: 0.1, 5.0: 0.0}, False),
+    ],
+)
+def test_a_range_is_best_up_to_a_margin(worse: dict[float, float], expected: bool | None) -> None:
+    outside = [Outside(b, Estimate(w, w - 0.005, w + 0.005)) for b, w in worse.items()]
+    assert BestRange(2.0, 2.0, [1.0, 5.0], outside).is_best(0.05) is expected
+
+
+def test_a_wide_interval_decides_nothing() -> None:
+    wide = Outside(1.0, Estimate(0.1, -0.2, 0.4))
+    assert BestRange(2.0, 2.0, [1.0], [wide]).is_best(0.05) is None
+
+
+def test_models_with_different_seeds_are_compared_over_the_same_prompts() -> None:
+    one = resampled_measures([continuations(seed, right=0.6) for seed in (1, 2, 3)])["accuracy"]
+    other = resampled_measures([continuations(seed) for seed in (1, 2)])["accuracy"]
+    found = difference(one, other)
+    assert found.value == pytest.approx(one[:, 0].mean() - other[:, 0].mean())
+    paired = estimate((one.mean(0) - other.mean(0))[None])
+    spread = (np.var(one[:, 0], ddof=1) / 3 * 4.303**2, np.var(other[:, 0], ddof=1) / 2 * 12.706**2)
+    width = np.sqrt((found.value - paired.low) ** 2 + sum(spread))
+    assert found.value - found.low == pytest.approx(width, rel=1e-3)
+
+
+class Text(TextPrompts):
+    """A text of these words after each prompt."""
+
+    def __init__(self, words: list[Words]) -> None:
+        self.words = words
+
+    def true_words(self, counts: Sequence[int]) -> list[Words]:
+        return [words[:count] for words, count in zip(self.words, counts, strict=True)]
+
+
+def test_other_text_follows_the_words_of_other_prompts() -> None:
+    text = [np.array([100 * k + i for i in range(9)], np.uint64) for k in range(3)]
+    made = Continuations(
+        torch.zeros(3, 1),
+        [np.full(n, 2, np.uint64) for n in (1, 2, 3)],
+        [words[: k + 1] for k, words in enumerate(text)],
     )
-    assert best_range(losses, 5.0, inf) == BestRange(
-        best=inf, best_inside=inf, as_good=[5.0, inf], better_outside=[], worse_outside=[]
-    )
+    found = other_text(Text(text), made, 1)
+    assert [words.tolist() for words in found.predicted] == [[102], [203, 204], [1, 2, 3]]
+    assert found.true == made.true
+
+
+def test_other_text_has_the_accuracy_of_a_guess_and_the_noise_of_few_words() -> None:
+    """Words with chances 0.5, 0.3, 0.1 and 0.1: a guess is right with the sum of their squares."""
+    random = np.random.default_rng(0)
+    text = [random.choice(WORDS[:4], 100, p=[0.5, 0.3, 0.1, 0.1]) for _ in range(500)]
+    true = [words[:50] for words in text]
+    made = Continuations(torch.zeros(500, 1), true, true)
+    found = beta_measures(1.0, resampled_measures([other_text(Text(text), made, 10)]))
+    assert found.accuracy.value == pytest.approx(0.36, abs=0.01)
+    # Samples of n words of four kinds differ by 3 / n nats on average; pooled ones by less.
+    assert found.kl_paper.value == pytest.approx(3 / 50, rel=0.2)
+    assert 0 < found.kl_pooled.value < 0.002
 
 
 def test_intervals_of_shares_stay_shares() -> None:

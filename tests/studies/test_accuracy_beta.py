@@ -14,18 +14,25 @@ from arithmetext.text.sieve import Words
 from .cases import Case, check, committed, draw, outcomes
 
 GPT, HMM = "curves.GPT-2", "curves.HMM"
+NOISE = committed("accuracy_beta").other_text.kl_paper.value
 ABOVE, BELOW, AROUND = Estimate(0.1, 0.01, 0.2), Estimate(-0.1, -0.2, -0.01), Estimate(0, -0.1, 0.1)
 ROWS = range(12)  # 0 to 4 have β < 1, row 5 has β = 1, rows from 6 on β ≥ 1.4, the last β = ∞
-SAME = {f"{GPT}.{i}.kl_paper": Estimate(0.1, 0.09, 0.11) for i in ROWS}
-FAR = {f"{HMM}.5.kl_paper": Estimate(0.2, 0.19, 0.21), f"{HMM}.-1.kl_paper": BELOW}
 FEW = {f"{GPT}.{i}.malformed": Estimate(0.002, 0.001, 0.0024) for i in ROWS}
 NONE = {f"{GPT}.{i}.malformed": Estimate(0.0, 0.0, 0.001) for i in ROWS}
 LESS = {f"fewer_malformed.{i}": ABOVE for i in ROWS}
 
 
-def best(measure: str, better: list[float], worse: list[float]) -> dict[str, list[float]]:
-    """Edits of the β outside the paper's range that are better than its best, or worse than all."""
-    return {f"best.{measure}.better_outside": better, f"best.{measure}.worse_outside": worse}
+def best(measure: str, **betas: float) -> dict[str, object]:
+    """Edits of how much worse β outside the range are (`at_0`: the first of them), up to 0.001.
+
+    All are worse by 0.1 but those that are named. Nine β are outside the paper's ranges, the last
+    is ∞, and the neighbours are number 7 for the accuracy, and 5 and 6 for KL^w.
+    """
+    worse = {f"at_{i}": 0.1 for i in range(9)} | betas
+    return {
+        f"best.{measure}.outside.{name[3:]}.worse": Estimate(w, w - 0.001, w + 0.001)
+        for name, w in worse.items()
+    }
 
 
 def below(measure: str, **rows: Estimate) -> dict[str, Estimate]:
@@ -34,23 +41,29 @@ def below(measure: str, **rows: Estimate) -> dict[str, Estimate]:
     return {f"worse_than_one.{measure}.{row[3:]}": new for row, new in changed.items()}
 
 
-def accuracies(ratio: float, gpt: Estimate, hmm: Estimate) -> dict[str, object]:
-    """Edits of the accuracy at every β."""
-    rows = {f"{GPT}.{i}.accuracy": gpt for i in ROWS} | {f"{HMM}.{i}.accuracy": hmm for i in ROWS}
-    return {"accuracy_ratio": ratio, **rows}
+def kl_over_gpt(*differences: Estimate) -> dict[str, object]:
+    """Edits of the first differences of KL^w, in units of the tolerance; the others are near 0."""
+    rows = [*differences, *[Estimate(0.0, -0.1, 0.1)] * (5 - len(differences))]
+    return {
+        f"kl_over_gpt.{i}.difference": Estimate(*(NOISE / 4 * (part or 0) for part in row))
+        for i, row in enumerate(rows)
+    }
 
 
-HIGHER, LOWER = Estimate(0.4, 0.39, 0.41), Estimate(0.1, 0.09, 0.11)
-
-# Outside each of the paper's ranges there are nine β.
 CASES: list[Case] = [
-    (best("accuracy", [], [0.1, 0.2, 0.3, 0.5, 0.7]), {"best-accuracy": True}),
-    (best("accuracy", [], [0.1, 0.2, 0.3, 0.5]), {"best-accuracy": False}),
-    (best("accuracy", [inf], [0.1, 0.2, 0.3, 0.5, 0.7]), {"best-accuracy": False}),
-    (best("kl_paper", [], [0.1, 0.2, 0.3, 0.5, 0.7]), {"best-kl": True}),
-    (best("kl_paper", [], [0.1, 0.2, 0.3, 0.5]), {"best-kl": False}),
-    (best("kl_paper", [5.0], [0.1, 0.2, 0.3, 0.5, 0.7]), {"best-kl": False}),
-    (best("kl_pooled", [5.0], []), {}),
+    (best("accuracy"), {"best-accuracy": True}),
+    (best("accuracy", at_8=-0.5), {"best-accuracy": True}),  # β = ∞
+    (best("accuracy", at_7=0.0), {"best-accuracy": None}),
+    (best("accuracy", at_0=-0.008), {"best-accuracy": True}),
+    (best("accuracy", at_0=-0.012), {"best-accuracy": False}),
+    (best("accuracy", at_0=-0.01), {"best-accuracy": None}),
+    (best("kl_paper"), {"best-kl": True}),
+    (best("kl_paper", at_8=-0.5), {"best-kl": True}),
+    (best("kl_paper", at_5=0.0), {"best-kl": None}),
+    (best("kl_paper", at_6=0.0), {"best-kl": None}),
+    (best("kl_paper", at_0=-0.08 * NOISE), {"best-kl": True}),
+    (best("kl_paper", at_7=-0.12 * NOISE), {"best-kl": False}),
+    (best("kl_pooled", at_0=-0.5) | best("kl_paper"), {"best-kl": True}),
     *(
         (below(measure, **rows), {key: expected})
         for measure, key in (
@@ -84,14 +97,20 @@ CASES: list[Case] = [
         {"few-malformed": True, "most-malformed-at-lowest": None},
     ),
     (NONE | LESS, {"few-malformed": True, "most-malformed-at-lowest": None}),
-    (accuracies(2.0, HIGHER, LOWER), {"outperforms-hmm": True}),
-    (accuracies(1.99, HIGHER, LOWER), {"outperforms-hmm": False}),
-    (accuracies(2.0, HIGHER, Estimate(0.1, 0.0, 0.4)), {"outperforms-hmm": False}),
-    (SAME | FAR, {"same-kl-as-hmm": False}),
-    (SAME | FAR | {f"{HMM}.5.kl_paper": Estimate(0.1, 0.09, 0.11)}, {"same-kl-as-hmm": True}),
-    (SAME | FAR | {f"{HMM}.-1.kl_paper": Estimate(0.1, 0.1, 0.1)}, {"same-kl-as-hmm": True}),
-    (SAME | FAR | {f"{HMM}.5.kl_paper": Estimate(0.1, 0.08, 0.11)}, {"same-kl-as-hmm": None}),
-    (SAME | FAR | {f"{HMM}.4.kl_paper": Estimate(0.1, 0.09, 0.11)}, {"same-kl-as-hmm": False}),
+    ({"over_twice": ABOVE}, {"outperforms-hmm": True}),
+    ({"over_twice": AROUND}, {"outperforms-hmm": None}),
+    ({"over_twice": BELOW}, {"outperforms-hmm": False}),
+    ({"over_guess": Estimate(0.01, 0.0, 0.02)}, {"hmm-like-random-guess": True}),
+    ({"over_guess": Estimate(-0.01, -0.03, 0.01)}, {"hmm-like-random-guess": None}),
+    ({"over_guess": Estimate(0.03, 0.021, 0.04)}, {"hmm-like-random-guess": False}),
+    ({"over_guess": Estimate(-0.03, -0.04, -0.021)}, {"hmm-like-random-guess": False}),
+    (kl_over_gpt(), {"same-kl-as-hmm": True}),
+    (kl_over_gpt(Estimate(0.7, 0.4, 0.99)), {"same-kl-as-hmm": True}),
+    (kl_over_gpt(Estimate(0.7, 0.4, 1.01)), {"same-kl-as-hmm": None}),
+    (kl_over_gpt(Estimate(0, -3, 3)), {"same-kl-as-hmm": None}),  # a wide interval does not help
+    (kl_over_gpt(Estimate(0, -3, 3), Estimate(1.5, 1.01, 2)), {"same-kl-as-hmm": False}),
+    (kl_over_gpt(Estimate(-1.5, -2, -1.01)), {"same-kl-as-hmm": False}),
+    ({f"{HMM}.-1.kl_paper": Estimate(0.1, 0.1, 0.1)}, {}),  # only β = 1 counts
 ]
 
 
@@ -131,21 +150,59 @@ def curve(right: dict[float, float], malformed: dict[float, float]) -> study.Cur
     }
 
 
+def summarised(gpt: study.Curve, hmm: study.Curve, chance: float) -> study.Result:
+    """Other text has this share of right words."""
+    settings = replace(study.settings("gpu"), betas=BETAS)
+    base = committed("accuracy_beta")
+    other = resampled_measures([continuations(chance, seed=9)])
+    return study.summarise(settings, {"GPT-2": gpt, "HMM": hmm}, other, hmm[1.0], base.nats)
+
+
 def test_continuations_decide_the_verdicts() -> None:
     """Right words and malformed words are the same prompts at every β, so differences are clear."""
-    base = committed("accuracy_beta")
-    settings = replace(study.settings("gpu"), betas=BETAS)
     good = dict(zip(BETAS, (0.1, 0.2, 0.3, 0.5, 0.5, 0.5), strict=True))
     gpt, hmm = curve(good, {0.1: 0.02, 0.5: 0.01}), curve(dict.fromkeys(BETAS, 0.02), {})
-    found = study.summarise(settings, {"GPT-2": gpt, "HMM": hmm}, base.readings)
+    found = summarised(gpt, hmm, 0.02)
     assert found.seeds == {"GPT-2": 3, "HMM": 5}
-    assert found.best["accuracy"].worse_outside == [0.1, 0.5, 1.0]
-    assert found.best["accuracy"].better_outside == []
-    assert found.best["accuracy"].as_good == [3.3, 10.0, inf]
+    assert found.uniform_nats == pytest.approx(np.log(256))
+    best = found.best["accuracy"]
+    assert (best.best, best.best_inside, best.neighbours) == (3.3, 3.3, [1.0])
+    assert [each.beta for each in best.outside] == [0.1, 0.5, 1.0, inf]
     expected = [0.2, 0.1, 0.0, -0.2, -0.2, -0.2]  # of the words that are not 2 by chance: 3/4
     differences = [each.value for each in found.worse_than_one["accuracy"]]
     assert differences == pytest.approx([0.75 * value for value in expected], abs=0.03)
+    accuracies = [found.most_accurate(name).accuracy.value for name in ("GPT-2", "HMM")]
+    assert found.over_twice.value == pytest.approx(accuracies[0] - 2 * accuracies[1])
+    assert [each.beta for each in found.kl_over_gpt] == [3.3, 10.0]
+    kl = found.row("HMM", 1).kl_paper.value - found.row("GPT-2", 10).kl_paper.value
+    assert found.kl_over_gpt[1].difference.value == pytest.approx(kl)
     keys = outcomes(study, found)
-    assert keys["best-accuracy"] and keys["accuracy-worse-below-1"] and keys["outperforms-hmm"]
+    assert keys["best-accuracy"] and keys["accuracy-worse-below-1"]
     assert keys["few-malformed"] is False and keys["most-malformed-at-lowest"]
+    assert keys["hmm-like-random-guess"] is not False
     draw("accuracy_beta", found)
+
+
+def test_an_hmm_that_is_as_good_as_the_gpt_is_no_guess() -> None:
+    good = curve(dict.fromkeys(BETAS, 0.5), {})
+    keys = outcomes(study, summarised(good, good, 0.02))
+    assert keys["outperforms-hmm"] is False
+    assert keys["hmm-like-random-guess"] is False
+    assert keys["best-accuracy"] is None
+
+
+def test_the_caption_says_which_reading_of_the_hmm_is_better() -> None:
+    result = committed("accuracy_beta")
+    last, whole = Estimate(4.0, 3.9, 4.1), Estimate(7.0, 6.9, 7.1)
+    better = replace(result, nats={study.LAST_TOKEN: last, study.ALL_TOKENS: whole})
+    assert "the better of its two readings" in study.caption(better)
+    assert "less than the filter" in study.caption(better)
+    worse = replace(result, nats={study.LAST_TOKEN: whole, study.ALL_TOKENS: last})
+    assert "the worse of its two readings" in study.caption(worse)
+    assert "less than the filter" not in study.caption(worse)
+
+
+def test_the_caption_speaks_of_seeds_only_if_there_are_several() -> None:
+    result = committed("accuracy_beta")
+    assert "spread over seeds" in study.caption(replace(result, seeds={"GPT-2": 3, "HMM": 5}))
+    assert "spread over seeds" not in study.caption(replace(result, seeds={"GPT-2": 1, "HMM": 1}))

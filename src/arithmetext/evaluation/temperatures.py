@@ -5,13 +5,16 @@ for each seed (a paired bootstrap). So what makes a prompt easy or hard cancels 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .estimates import LEVEL, Estimate, above, resamples, with_seed_spread
+from .estimates import LEVEL, Estimate, above, all_decided_above, resamples, with_seed_spread
 from .generation import Continuations
+from .prompts import TextPrompts
 from .words import accuracies, divergences, malformed
 
 # A measure of all prompts (column 0) and of each resample of them: [seeds, 1 + resamples].
@@ -80,6 +83,27 @@ def estimate(resampled: Resampled) -> Estimate:
     return with_seed_spread(pooled, resampled[:, 0].tolist())
 
 
+def difference(one: Resampled, other: Resampled) -> Estimate:
+    """The mean of one model minus that of another with its own seeds, for the same prompts."""
+    paired = estimate((one.mean(0) - other.mean(0))[None])
+    return with_seed_spread(with_seed_spread(paired, one[:, 0].tolist()), other[:, 0].tolist())
+
+
+def other_text(prompts: TextPrompts, continuations: Continuations, shift: int) -> Continuations:
+    """True words from `shift` prompts further on, in place of the generated words.
+
+    They have the frequencies of the text and nothing of the prompt. So their accuracy is that of a
+    random guess, and their divergence is the noise of frequencies from few words. They begin where
+    the true words that are compared with end, so that no word is compared with itself when all
+    prompts are taken together.
+    """
+    lengths = [len(words) for words in continuations.predicted]
+    wanted = [lengths[i - shift] for i in range(len(lengths))]
+    further = prompts.true_words([a + b for a, b in zip(lengths, wanted, strict=True)])
+    after = [words[length:] for words, length in zip(further, lengths, strict=True)]
+    return replace(continuations, predicted=[*after[shift:], *after[:shift]])
+
+
 def beta_measures(beta: float, measures: Mapping[str, Resampled]) -> BetaMeasures:
     """The estimates of all measures; intervals of shares stay between 0 and 1."""
     found = {name: estimate(values) for name, values in measures.items()}
@@ -94,34 +118,47 @@ def loss(measure: str, resampled: Resampled) -> Resampled:
     return -resampled if measure == "accuracy" else np.abs(resampled)
 
 
+class Outside(NamedTuple):
+    beta: float
+    worse: Estimate  # how much worse it is than the best β of the range; paired
+
+
 @dataclass(frozen=True)
 class BestRange:
-    """A range of β that is said to be best beside the other β, by paired differences.
+    """A range of finite β that is said to be best, beside the other β."""
 
-    "Better" and "worse" mean that the interval of the difference does not reach 0.
-    """
-
-    best: float  # of all β
+    best: float  # of all finite β
     best_inside: float  # of the range
-    as_good: list[float]  # all β that are not worse than the best
-    better_outside: list[float]  # β outside that are better than the best inside
-    worse_outside: list[float]  # β outside that are worse than every β inside
+    neighbours: list[float]  # the finite β just below and just above the range
+    outside: list[Outside]  # also β = ∞
+
+    def is_best(self, margin: float) -> bool | None:
+        """Whether the finite β of the range are best, up to a margin; None if not decided.
+
+        True if no other β is better than the best of the range by the margin, and the neighbours
+        are worse. False if one is better by the margin.
+        """
+        worse = {each.beta: each.worse for each in self.outside if each.beta < inf}
+        by_margin = all_decided_above(worse.values(), -margin)
+        if not by_margin:
+            return by_margin
+        return True if all(above(worse[beta], 0) for beta in self.neighbours) else None
 
 
 def best_range(losses: Mapping[float, Resampled], least: float, greatest: float) -> BestRange:
     """Compare the β from `least` to `greatest` with the others; lower losses are better."""
-
-    def worse(beta: float, other: float) -> bool:
-        return above(estimate(losses[beta] - losses[other]), 0)
-
-    inside = [beta for beta in losses if least <= beta <= greatest]
-    outside = [beta for beta in losses if beta not in inside]
+    finite = [beta for beta in losses if beta < inf]
+    inside = [beta for beta in finite if least <= beta <= greatest]
     means = {beta: float(values[:, 0].mean()) for beta, values in losses.items()}
-    best, best_inside = (min(some, key=means.__getitem__) for some in (losses, inside))
+    best, best_inside = (min(some, key=means.__getitem__) for some in (finite, inside))
+    below, beyond = [b for b in finite if b < least], [b for b in finite if b > greatest]
     return BestRange(
         best,
         best_inside,
-        as_good=[beta for beta in losses if not worse(beta, best)],
-        better_outside=[beta for beta in outside if worse(best_inside, beta)],
-        worse_outside=[b for b in outside if all(worse(b, other) for other in inside)],
+        [*below[-1:], *beyond[:1]],
+        [
+            Outside(beta, estimate(values - losses[best_inside]))
+            for beta, values in losses.items()
+            if beta not in inside
+        ],
     )

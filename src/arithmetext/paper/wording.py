@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from .runs import PromptSettings
 
 __all__ = [
-    "UNDECIDED",
     "cell",
     "describe_continuations",
     "format_beta",
@@ -27,9 +26,6 @@ __all__ = [
     "sentences",
     "undecided",
 ]
-
-
-UNDECIDED = "The intervals do not decide this: they contain the bound, or nothing is known."
 
 
 def join(parts: Iterable[str]) -> str:

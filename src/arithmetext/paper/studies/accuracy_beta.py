@@ -1,24 +1,27 @@
 """Word accuracy and divergence against the inverse temperature, for the GPT-2 and the HMM.
 
 The paper averages KL^w over prompts, so the verdicts do too. The frequencies of all prompts
-together ("pooled") are shown beside it: in a prompt of some fifty words, most of KL^w is noise.
+together ("pooled") are shown beside it: in a prompt of some fifty words, most of KL^w is noise. How
+much is noise, and what a random guess has right, is measured on other text: true words from
+elsewhere, in place of the generated words.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf
-from typing import cast
+from math import inf, log
+from typing import Any, NamedTuple, cast
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ...evaluation.estimates import (
     Estimate,
+    above,
+    all_decided_above,
+    all_of,
     decided_above,
-    intervals_overlap,
+    inside,
     over_seeds_and_blocks,
-    overlaps,
-    within,
 )
 from ...evaluation.evaluate import BETAS
 from ...evaluation.generation import Continuations
@@ -30,29 +33,28 @@ from ...evaluation.temperatures import (
     Resampled,
     best_range,
     beta_measures,
+    difference,
     estimate,
     loss,
+    other_text,
     resampled_measures,
 )
 from ...models.hmm import HMM
 from ..figures import COLOURS, LINES, MARKERS, beta_axis, beta_position, plot_estimates
 from ..outputs import Arrays
-from ..runs import (
-    Comparison,
-    PromptSettings,
-    TrainedModel,
-    comparison,
-    draw_prompts,
-)
+from ..runs import Comparison, Generation, PromptSettings, TrainedModel, comparison, draw_prompts
 from ..study import Table, Verdict, if_papers_model
 from ..wording import (
-    UNDECIDED,
     format_beta,
     format_estimate,
     format_integer,
     format_percent,
     format_percents,
     join,
+    over_prompts_in_words,
+    seeds_in_words,
+    sentences,
+    undecided,
 )
 
 TITLE = "Accuracy and divergence against β"
@@ -60,14 +62,18 @@ ORDER = 120
 COST = {"laptop": 40, "gpu": 240}
 
 PAPER_BEST = {"accuracy": (3.3, 10.0), "kl_paper": (1.4, 3.3)}  # the paper's best β
-POOLED = {"kl_paper": "kl_pooled", "jensen_shannon": "jensen_shannon_pooled"}
 DIVERGENCES = ("kl_paper", "kl_pooled", "jensen_shannon", "jensen_shannon_pooled")
 HIGH = 1.4  # the paper's "higher β": from its best KL^w on
 MOST_MALFORMED = 0.0025  # the paper's upper bound for the share of malformed words
+ACCURACY_MARGIN = 0.01  # a smaller difference of accuracies is not seen in the paper's figure
+KL_MARGIN = 1 / 10  # of the KL^w of other text: the same for divergences
+KL_TOLERANCE = 1 / 4  # of the KL^w of other text, for "approximately the same"
+GUESS_TOLERANCE = 0.02  # for "comparable to a random guess", which is right one time in ten
 LABELLED = (0.1, 0.2, 0.5, 1.0, 2.0, 3.3, 5.0, 10.0)  # β with a label at the axis
 LAST_TOKEN, ALL_TOKENS = "the last token", "all tokens"  # what the HMM predicts from
 
-Curve = Mapping[float, Mapping[str, Resampled]]  # by β and measure
+Measures = Mapping[str, Resampled]
+Curve = Mapping[float, Measures]  # by β
 
 
 @dataclass(frozen=True)
@@ -76,21 +82,9 @@ class Settings(Comparison):
     generated: int  # tokens
 
 
-@dataclass(frozen=True)
-class Place:
-    """Which prompts."""
-
-    at: int
-    how: PromptSettings
-
-
-@dataclass(frozen=True)
-class HMMReading:
-    """The HMM in one of its two readings, over all seeds."""
-
-    nats: Estimate  # per token of the prompts
-    accuracy: Estimate  # at β = 1
-    kl_paper: Estimate  # at β = 1
+class AtBeta(NamedTuple):
+    beta: float
+    difference: Estimate
 
 
 @dataclass(frozen=True)
@@ -101,12 +95,18 @@ class Result:
     seeds: dict[str, int]  # by model
     stand_in: str  # why the GPT-2 is not the paper's; empty if it is
     curves: dict[str, list[BetaMeasures]]  # by model
+    other_text: BetaMeasures  # true words from elsewhere, in place of the generated words
     best: dict[str, BestRange]  # of the GPT-2, by measure
     # How much worse the GPT-2 is at each β than at β = 1, by measure; paired differences.
     worse_than_one: dict[str, list[Estimate]]
     fewer_malformed: list[Estimate]  # share at the lowest β minus the share at each β, paired
-    readings: dict[str, HMMReading]
-    accuracy_ratio: float  # the GPT-2's best accuracy divided by the HMM's
+    nats: dict[str, Estimate]  # per token of true prompts, by what the HMM predicts from
+    uniform_nats: float  # of a uniform guess
+    filter: BetaMeasures  # the HMM at β = 1 if it predicts from all tokens
+    # Differences of the two models for the same prompts.
+    over_twice: Estimate  # the GPT-2's best accuracy minus twice the HMM's
+    over_guess: Estimate  # the accuracy of the HMM at β = 1 minus that of other text
+    kl_over_gpt: list[AtBeta]  # KL^w of the HMM at β = 1 minus that of the GPT-2 at high finite β
 
     def row(self, model: str, beta: float) -> BetaMeasures:
         return next(row for row in self.curves[model] if row.beta == beta)
@@ -123,8 +123,26 @@ def settings(scale: str) -> Settings:
 
 
 def run(settings: Settings) -> Result:
+    at, how, count = settings.at, settings.generation, settings.generated
     curves = {name: _curve(settings, models) for name, models in settings.models.items()}
-    return summarise(settings, curves, _readings(settings, curves["HMM"]))
+    first, hmm = settings.models["GPT-2"][0], settings.models["HMM"]
+    prompts, made = first.continuations(at, how, beta=1.0, tokens=count)
+    filtered = [
+        model.continuations(at, how, beta=1.0, tokens=count, filtered=True)[1] for model in hmm
+    ]
+    at_one = Generation(at, how, 1.0, count)
+    nats = [model.outputs(nats_in_both_readings, at_one) for model in hmm]
+    return summarise(
+        settings,
+        curves,
+        # Prompts that are so far apart are from the same block of the text.
+        resampled_measures([other_text(prompts, made, how.blocks)]),
+        resampled_measures(filtered),
+        {
+            reading: over_seeds_and_blocks([each[reading] for each in nats], how.blocks)
+            for reading in (LAST_TOKEN, ALL_TOKENS)
+        },
+    )
 
 
 def _curve(settings: Settings, models: Sequence[TrainedModel]) -> Curve:
@@ -136,160 +154,155 @@ def _curve(settings: Settings, models: Sequence[TrainedModel]) -> Curve:
     return {beta: resampled_measures(by_seed) for beta, by_seed in made.items()}
 
 
-def _readings(settings: Settings, curve: Curve) -> dict[str, HMMReading]:
-    """Both readings of the HMM; `curve` has the reading from the last token."""
-    at, how, models = settings.at, settings.generation, settings.models["HMM"]
-    filtered = [
-        model.continuations(at, how, beta=1.0, tokens=settings.generated, filtered=True)[1]
-        for model in models
-    ]
-    measures = {LAST_TOKEN: curve[1.0], ALL_TOKENS: resampled_measures(filtered)}
-    nats = [model.outputs(nats_in_both_readings, Place(at, how)) for model in models]
-    return {
-        name: HMMReading(
-            over_seeds_and_blocks([each[name] for each in nats], how.blocks),
-            estimate(measures[name]["accuracy"]),
-            estimate(measures[name]["kl_paper"]),
-        )
-        for name in measures
-    }
-
-
-def nats_in_both_readings(model: EvaluatedModel, place: Place) -> Arrays:
+def nats_in_both_readings(model: EvaluatedModel, which: Generation) -> Arrays:
     """Nats per token of each prompt, by what the HMM predicts from: [prompts] each."""
     hmm = cast(HMM, model.model)
-    ids = draw_prompts(model.tokenizer, model.seen, place.at, place.how).ids
+    ids = draw_prompts(model.tokenizer, model.seen, which.at, which.how).ids
     views = {LAST_TOKEN: hmm.conditioned_on("token"), ALL_TOKENS: hmm.conditioned_on("sequence")}
     return {name: -score(view, ids).logs.mean(1) for name, view in views.items()}
 
 
 def summarise(
-    settings: Settings, curves: Mapping[str, Curve], readings: dict[str, HMMReading]
+    settings: Settings,
+    curves: Mapping[str, Curve],
+    chance: Measures,
+    filtered: Measures,
+    nats: dict[str, Estimate],
 ) -> Result:
     rows = {
         name: [beta_measures(beta, measures) for beta, measures in curve.items()]
         for name, curve in curves.items()
     }
-    gpt = curves["GPT-2"]
+    gpt, hmm = curves["GPT-2"], curves["HMM"]
     losses = {
         measure: {beta: loss(measure, gpt[beta][measure]) for beta in gpt}
         for measure in ("accuracy", *DIVERGENCES)
     }
-    ranges = {"accuracy": PAPER_BEST["accuracy"]} | dict.fromkeys(
-        DIVERGENCES, PAPER_BEST["kl_paper"]
-    )
+    ranges = PAPER_BEST | dict.fromkeys(DIVERGENCES, PAPER_BEST["kl_paper"])
     lowest = next(iter(gpt.values()))["malformed"]
-    highest = {name: max(row.accuracy.value or 0 for row in each) for name, each in rows.items()}
+    highest = {
+        name: max((each["accuracy"] for each in curve.values()), key=lambda all_: all_[:, 0].mean())
+        for name, curve in curves.items()
+    }
     return Result(
         settings.at,
         settings.generated,
         settings.generation,
-        {name: len(models) for name, models in settings.models.items()},
+        settings.seeds,
         settings.stand_in,
         rows,
+        beta_measures(1.0, chance),
         best={measure: best_range(losses[measure], *span) for measure, span in ranges.items()},
         worse_than_one={
             measure: [estimate(values - by_beta[1.0]) for values in by_beta.values()]
             for measure, by_beta in losses.items()
         },
         fewer_malformed=[estimate(lowest - measures["malformed"]) for measures in gpt.values()],
-        readings=readings,
-        accuracy_ratio=highest["GPT-2"] / max(highest["HMM"], 1e-9),
+        nats=nats,
+        uniform_nats=log(settings.models["HMM"][0].config.tokens.size),
+        filter=beta_measures(1.0, filtered),
+        over_twice=difference(highest["GPT-2"], 2 * highest["HMM"]),
+        over_guess=difference(hmm[1.0]["accuracy"], chance["accuracy"]),
+        kl_over_gpt=[
+            AtBeta(beta, difference(hmm[1.0]["kl_paper"], measures["kl_paper"]))
+            for beta, measures in gpt.items()
+            if HIGH <= beta < inf
+        ],
     )
 
 
 def plot(result: Result) -> Figure:
     figure = Figure(figsize=(9.6, 7.6), layout="constrained")
     panels = figure.subplots(2, 2).flat
-    for axes, (measure, label) in zip(
-        panels,
-        {
-            "accuracy": "share of words that are right",
-            "kl_paper": "$\\mathrm{KL}^w$ in nats, mean over prompts",
-            "kl_pooled": "$\\mathrm{KL}^w$ in nats, all prompts together",
-        }.items(),
-        strict=False,
-    ):
-        axes.axvspan(*_claimed(measure), color="0.9", label="best in the paper")
-        _plot_measure(axes, result, measure)
-        axes.set(ylim=_limits(result, measure), ylabel=label)
-    _plot_differences(figure.axes[3], result)
+    labels = {
+        "accuracy": "share of words that are right",
+        "kl_paper": "$\\mathrm{KL}^w$ in nats, mean over prompts",
+        "kl_pooled": "$\\mathrm{KL}^w$ in nats, all prompts together",
+    }
+    for axes, (measure, label) in zip(panels, labels.items(), strict=False):
+        best = PAPER_BEST["accuracy" if measure == "accuracy" else "kl_paper"]
+        axes.axvspan(*best, color="0.9", label="best in the paper")
+        chance = result.other_text.estimate(measure).value or 0
+        axes.axhline(chance, color="0.4", ls="--", lw=1, label="other text")
+        curves = {
+            name: [row.estimate(measure) for row in rows] for name, rows in result.curves.items()
+        }
+        _plot_curves(axes, result, curves, [LINES[0], LINES[3]])
+        # The HMM at β = ∞ repeats a few words and would flatten the other curves.
+        shown = [each for part in (curves["GPT-2"], curves["HMM"][:-1]) for each in part]
+        low, high = min(e.low or 0 for e in shown), max(chance, *(e.high or 0 for e in shown))
+        space = 0.05 * (high - low)
+        axes.set(ylim=(min(0, low - space), high + space), ylabel=label)
+    axes = figure.axes[3]
+    axes.axhline(0, color="0.5", lw=0.8)
+    differences = {
+        "mean over prompts": result.worse_than_one["kl_paper"],
+        "all prompts together": result.worse_than_one["kl_pooled"],
+    }
+    _plot_curves(axes, result, differences, ["none", "none"], first=2)
+    axes.set_ylabel("GPT-2: $|\\mathrm{KL}^w|$ minus that at β = 1")
+    axes.legend(fontsize=8)
     handles, names = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside upper center", ncols=3, frameon=False, fontsize=9)
+    figure.legend(handles, names, loc="outside upper center", ncols=4, frameon=False, fontsize=9)
     return figure
 
 
-def _limits(result: Result, measure: str) -> tuple[float, float]:
-    """Without the HMM at β = ∞, which repeats a few words and would flatten the other curves."""
-    shown = [
-        row.estimate(measure)
-        for name, rows in result.curves.items()
-        for row in rows
-        if name != "HMM" or row.beta < inf
-    ]
-    low, high = min(e.low or 0 for e in shown), max(e.high or 0 for e in shown)
-    return min(0, low - 0.05 * (high - low)), high + 0.05 * (high - low)
-
-
-def _claimed(measure: str) -> tuple[float, float]:
-    return PAPER_BEST["accuracy" if measure == "accuracy" else "kl_paper"]
-
-
-def _plot_measure(axes: Axes, result: Result, measure: str) -> None:
-    """One curve for each model; the HMM's is slightly to the right, and β = ∞ is not connected."""
-    curves = zip(result.curves.items(), COLOURS, (LINES[0], LINES[3]), MARKERS, strict=False)
-    for (name, rows), colour, line, marker in curves:
-        betas = [row.beta for row in rows]
-        style = {"color": colour, "ls": line, "marker": marker, "lw": 1.3, "ms": 4}
-        for infinite in (False, True):
-            part = [row for row in rows if (row.beta == inf) == infinite]
-            x = [beta_position(row.beta, betas) * (1.05 if name == "HMM" else 1) for row in part]
-            estimates = [row.estimate(measure) for row in part]
-            plot_estimates(axes, x, estimates, label=None if infinite else name, **style)
-    beta_axis(axes, betas, LABELLED)
-
-
-def _plot_differences(axes: Axes, result: Result) -> None:
-    """How much worse the GPT-2's KL^w is than at β = 1, per prompt and pooled."""
+def _plot_curves(
+    axes: Axes,
+    result: Result,
+    curves: Mapping[str, Sequence[Estimate]],
+    lines: Sequence[Any],
+    first: int = 0,
+) -> None:
+    """Two curves; the second is slightly to the right, and β = ∞ is not connected."""
     betas = [row.beta for row in result.curves["GPT-2"]]
-    shown = {"kl_paper": "mean over prompts", "kl_pooled": "all prompts together"}
-    axes.axhline(0, color="0.5", lw=0.8)
-    for (measure, label), colour, marker in zip(
-        shown.items(), COLOURS[2:], MARKERS[2:], strict=False
-    ):
-        style = {"color": colour, "marker": marker, "ls": "none", "lw": 1.3, "ms": 4}
-        shift = 0.97 if measure == "kl_paper" else 1.03
-        x = [beta_position(beta, betas) * shift for beta in betas]
-        plot_estimates(axes, x, result.worse_than_one[measure], label=label, **style)
-    axes.set_ylabel("GPT-2: $\\mathrm{KL}^w$ minus that at β = 1")
-    axes.legend(fontsize=8)
+    for i, (name, estimates) in enumerate(curves.items()):
+        style = {"color": COLOURS[first + i], "marker": MARKERS[first + i], "lw": 1.3, "ms": 4}
+        for infinite in (False, True):
+            part = [k for k, beta in enumerate(betas) if (beta == inf) == infinite]
+            x = [beta_position(betas[k], betas) * (1 + 0.05 * i) for k in part]
+            label = None if infinite else name
+            plot_estimates(axes, x, [estimates[k] for k in part], label=label, ls=lines[i], **style)
     beta_axis(axes, betas, LABELLED)
 
 
 def caption(result: Result) -> str:
-    how = result.generation
+    how, chance = result.generation, result.other_text
     last = {name: rows[-1] for name, rows in result.curves.items()}
     left_out = [f"{_left_out(row)} of the true words for the {name}" for name, row in last.items()]
-    seeds = join(f"{count} of the {name}" for name, count in result.seeds.items())
-    nats = {name: format_estimate(reading.nats) for name, reading in result.readings.items()}
     return (
         "Top left: share of words that are right. Top right and bottom left: the paper's KL^w, a"
         " divergence of the word frequencies from the true frequencies, of each prompt and of all"
         f" prompts together. {how.prompts:,} prompts of {how.tokens} tokens near"
         f" {format_integer(result.at)} are continued by {result.generated} tokens at each inverse"
-        f" temperature β. Seeds: {seeds}. Bars are 95 % intervals (bootstrap over prompts, widened"
-        " by the spread over seeds). Bottom right: paired differences, with the same prompts in"
-        " each resample at every β. Grey marks the β that are best in the paper. KL^w sums only"
-        " over words that were generated, so a low value may mean that much is left out: at β ="
-        f" {format_beta(last['GPT-2'].beta)}, {join(left_out)}. The HMM predicts from the last"
-        f" token, as it was trained; true prompts then cost {nats[LAST_TOKEN]} nats a token, and"
-        f" {nats[ALL_TOKENS]} if it filters whole prompts. At β = ∞ it repeats a few words and may"
-        " lie outside a panel."
+        f" temperature β. Seeds: {seeds_in_words(result.seeds)}. Bars are 95 % intervals,"
+        f" {over_prompts_in_words(result.seeds)}. Bottom right: paired differences, with the same"
+        " prompts in each resample at every β. Grey marks the β that are best in the paper. Dashed"
+        " lines are other text: true words from elsewhere, in place of the generated words."
+        f" Their accuracy is that of a random guess, {format_estimate(chance.accuracy)}. Their"
+        " KL^w is the noise of frequencies from few words:"
+        f" {format_estimate(chance.kl_paper)}, and {format_estimate(chance.kl_pooled)} from all"
+        " prompts together. KL^w sums only over words that were generated, so a low value may mean"
+        f" that much is left out: at β = {format_beta(last['GPT-2'].beta)}, {join(left_out)}."
+        f" {_reading(result)} At β = ∞ it repeats a few words and may lie outside a panel."
     )
 
 
 def _left_out(row: BetaMeasures) -> str:
     return format_percent(row.kl_left_out.value or 0)
+
+
+def _reading(result: Result) -> str:
+    """What the HMM predicts from, and what both readings cost."""
+    last, whole = result.nats[LAST_TOKEN], result.nats[ALL_TOKENS]
+    which = "better" if (last.value or 0) < (whole.value or 0) else "worse"
+    uniform = f"A uniform guess costs {result.uniform_nats:.2f}"
+    return (
+        f"The HMM predicts from the last token, as it was trained. That is the {which} of its two"
+        f" readings: true prompts cost {format_estimate(last)} nats a token, and"
+        f" {format_estimate(whole)} if it filters whole prompts. {uniform}"
+        f"{', less than the filter' if above(whole, result.uniform_nats) else ''}."
+    )
 
 
 def table(result: Result) -> Table:
@@ -303,71 +316,93 @@ def table(result: Result) -> Table:
         "jensen_shannon_pooled": "Jensen–Shannon, pooled",
         "malformed": "malformed words",
     }
+    worse = {"accuracy": "accuracy", "kl_paper": "|KL^w|", "kl_pooled": "|KL^w|, pooled"}
+    curves = result.curves | {"HMM as a filter": [result.filter], "other text": [result.other_text]}
     rows = [
         [
             name,
-            format_beta(row.beta),
+            "" if name == "other text" else format_beta(row.beta),
             *(format_estimate(row.estimate(measure), 4) for measure in columns),
             *(
                 format_estimate(result.worse_than_one[measure][i], 4) if name == "GPT-2" else ""
-                for measure in ("accuracy", "kl_paper", "kl_pooled")
+                for measure in worse
             ),
         ]
-        for name, rows in result.curves.items()
+        for name, rows in curves.items()
         for i, row in enumerate(rows)
     ]
-    worse = ("accuracy", "KL^w", "KL^w, pooled")
-    return ["model", "β", *columns.values(), *(f"{m}: worse than at β = 1" for m in worse)], rows
+    ends = [f"{label}: worse than at β = 1" for label in worse.values()]
+    return ["model", "β", *columns.values(), *ends], rows
 
 
 def verdicts(result: Result) -> list[Verdict]:
+    kl_noise = abs(result.other_text.kl_paper.value or 0)
     found = [
-        _best_range(result, "accuracy", "Word accuracy", "best-accuracy"),
-        _best_range(result, "kl_paper", "KL^w", "best-kl"),
+        _best_range(
+            result,
+            "accuracy",
+            ACCURACY_MARGIN,
+            f"{ACCURACY_MARGIN:g}",
+            claim="Word accuracy is best",
+            key="best-accuracy",
+        ),
+        _best_range(
+            result,
+            "kl_paper",
+            KL_MARGIN * kl_noise,
+            f"{KL_MARGIN * kl_noise:.3f} nats, a tenth of the KL^w of other text",
+            claim="KL^w is best",
+            key="best-kl",
+        ),
         _worse_below_1(result, "accuracy", "Word accuracy", "accuracy-worse-below-1"),
         _worse_below_1(result, "kl_paper", "KL^w", "kl-worse-below-1"),
         *_malformed(result),
-        *_against_hmm(result),
+        *_accuracy_of_hmm(result),
+        _kl_of_hmm(result, KL_TOLERANCE * kl_noise),
     ]
     return if_papers_model(found, result.stand_in)
 
 
-def _best_range(result: Result, measure: str, name: str, key: str) -> Verdict:
+def _best_range(
+    result: Result, measure: str, margin: float, in_words: str, *, claim: str, key: str
+) -> Verdict:
     least, greatest = PAPER_BEST[measure]
     found = result.best[measure]
     best = result.row("GPT-2", found.best)
-    outside = [r.beta for r in result.curves["GPT-2"] if not least <= r.beta <= greatest]
-    why = (
-        "Differences are paired: the same prompts at every β. A range of best values must not be"
-        " beaten from outside, and must stand out from most of the other β."
-    )
-    if measure in POOLED:
-        pooled, shannon = result.best[POOLED[measure]], result.best["jensen_shannon"]
-        why += (
-            f" From pooled frequencies the best β is {format_beta(pooled.best)}, and"
-            f" {_betas(pooled.better_outside)} beat the range. KL^w leaves out"
+    outside = [
+        f"{format_estimate(each.worse)} at β = {format_beta(each.beta)}" for each in found.outside
+    ]
+    agrees = found.is_best(margin)
+    others = ""
+    if measure == "kl_paper":
+        pooled, shannon = result.best["kl_pooled"], result.best["jensen_shannon"]
+        others = (
+            f"From pooled frequencies the best finite β is {format_beta(pooled.best)}; these are"
+            " too high as well, by the noise of few words. KL^w leaves out"
             f" {_left_out(best)} of the true words at β = {format_beta(best.beta)}; the"
             " Jensen–Shannon divergence leaves out nothing and is least at β ="
             f" {format_beta(shannon.best)}."
         )
     return Verdict(
         key=key,
-        claim=f"{name} is best for {least:g} ≤ β ≤ {greatest:g}.",
+        claim=f"{claim} for {least:g} ≤ β ≤ {greatest:g}.",
         paper=f"{least:g} to {greatest:g}",
-        ours=f"best at β = {format_beta(best.beta)}, {format_estimate(best.estimate(measure))};"
-        f" not worse: β = {_betas(found.as_good)}. Of the {len(outside)} β outside the range,"
-        f" {len(found.worse_outside)} are worse than all in it; better than the best in it:"
-        f" {_betas(found.better_outside)}",
-        criterion="no β outside the range is better than the best β in it, and at least half of"
-        " them are worse than every β in it; better and worse mean that the interval of the paired"
-        " difference does not reach 0",
-        agrees=not found.better_outside and 2 * len(found.worse_outside) >= len(outside),
-        why=why,
+        ours=f"best at β = {format_beta(best.beta)}, {format_estimate(best.estimate(measure))}; in"
+        f" the range at β = {format_beta(found.best_inside)}. Worse than that by"
+        f" {', '.join(outside)}",
+        criterion=f"no finite β outside the range is better than the best in it by {in_words}, and"
+        f" β = {join(map(format_beta, found.neighbours))}, just outside, are worse; differs if one"
+        " is better by that. Intervals of paired differences decide",
+        agrees=agrees,
+        why=sentences(
+            "The paper names a range of finite β; β = ∞ is shown and does not count. Differences"
+            " are paired: the same prompts at every β.",
+            others,
+            undecided(
+                agrees, "a neighbour of the range is not clearly worse, or an interval is too wide"
+            ),
+        ),
     )
-
-
-def _betas(betas: Sequence[float]) -> str:
-    return join(map(format_beta, betas)) if betas else "none"
 
 
 def _worse_below_1(result: Result, measure: str, name: str, key: str) -> Verdict:
@@ -378,12 +413,7 @@ def _worse_below_1(result: Result, measure: str, name: str, key: str) -> Verdict
         worse = result.worse_than_one[measure]
         return ", ".join(f"{format_estimate(worse[i])} at β = {betas[i]:g}" for i in below)
 
-    agrees = _all_above_0([result.worse_than_one[measure][i] for i in below])
-    why = "Paired differences: the same prompts at both β."
-    if agrees is None:
-        why += f" {UNDECIDED}"
-    if measure in POOLED:
-        why += f" From pooled frequencies: {differences(POOLED[measure])}."
+    agrees = all_decided_above([result.worse_than_one[measure][i] for i in below], 0)
     return Verdict(
         key=key,
         claim=f"{name} gets worse when β < 1.",
@@ -392,105 +422,117 @@ def _worse_below_1(result: Result, measure: str, name: str, key: str) -> Verdict
         criterion=f"the interval of the difference is above 0 for all {len(below)} β below 1;"
         " differs if it is below 0 for one of them",
         agrees=agrees,
-        why=why,
+        why=sentences(
+            "Paired differences: the same prompts at both β.",
+            f"Differences are of |KL^w|. From pooled frequencies: {differences('kl_pooled')}."
+            if measure == "kl_paper"
+            else "",
+            undecided(agrees, "the interval contains 0 for some β"),
+        ),
     )
-
-
-def _all_above_0(estimates: Sequence[Estimate]) -> bool | None:
-    """True if all intervals are above 0, False if one is below, None if that is not decided."""
-    found = [decided_above(each, 0) for each in estimates]
-    return False if False in found else None if None in found else True
-
-
-def _below(estimate: Estimate, bound: float) -> Estimate:
-    """How far an estimate is below a bound."""
-    value, low, high = (bound - (part or 0) for part in estimate)
-    return Estimate(value, high, low)
 
 
 def _malformed(result: Result) -> list[Verdict]:
     rows, bound = result.curves["GPT-2"], format_percent(MOST_MALFORMED, 2)
     most = max(rows, key=lambda row: row.malformed.value or 0)
-    lowest, *others = rows
-    other = max(others, key=lambda row: row.malformed.value or 0)
-    few = _all_above_0([_below(row.malformed, MOST_MALFORMED) for row in rows])
-    agrees = _all_above_0(result.fewer_malformed[1:])
+    too_many = [decided_above(row.malformed, MOST_MALFORMED) for row in rows]
+    few = all_of(None if each is None else not each for each in too_many)
+    shares = [f"{format_percents(row.malformed, 2)} at β = {format_beta(row.beta)}" for row in rows]
     none = not most.malformed.value
+    at_lowest = None if none else all_decided_above(result.fewer_malformed[1:], 0)
+    hmm = format_percent(result.row("HMM", most.beta).malformed.value or 0, 2)
     return [
         Verdict(
             key="few-malformed",
             claim=f"Malformed words stay below {bound} for all β ≥ 1/10.",
             paper=f"below {bound}",
-            ours=f"at most {format_percents(most.malformed, 2)}, at β = {format_beta(most.beta)}",
+            ours=f"at most {shares[rows.index(most)]}",
             criterion="the interval is below the paper's bound at every β; differs if it is above"
             " at one",
             agrees=few,
-            why="The HMM has"
-            f" {format_percent(result.row('HMM', most.beta).malformed.value or 0, 2)} at the same"
-            f" β.{f' {UNDECIDED}' if few is None else ''}",
+            why=sentences(
+                f"The HMM has {hmm} at the same β.",
+                undecided(few, f"an interval contains {bound}"),
+            ),
         ),
         Verdict(
             key="most-malformed-at-lowest",
             claim="Malformed words are most common at the lowest β, 1/10.",
             paper="the highest value is reached there",
-            ours=f"{format_percents(lowest.malformed, 2)} at β = {format_beta(lowest.beta)};"
-            f" elsewhere at most {format_percents(other.malformed, 2)}, at β ="
-            f" {format_beta(other.beta)}",
+            ours=", ".join(shares[:3]),
             criterion="the interval of the paired difference from every other β is above 0;"
             " differs if it is below 0 for one of them",
-            agrees=None if none else agrees,
+            agrees=at_lowest,
             why="No word is malformed at any β; none can be if tokens are words."
             if none
-            else UNDECIDED
-            if agrees is None
-            else "",
+            else undecided(at_lowest, "the interval contains 0 for some β"),
         ),
     ]
 
 
-def _against_hmm(result: Result) -> list[Verdict]:
+def _accuracy_of_hmm(result: Result) -> list[Verdict]:
     gpt, hmm = (result.most_accurate(name) for name in ("GPT-2", "HMM"))
-    high = [row.kl_paper for row in result.curves["GPT-2"] if row.beta >= HIGH]
-    low, top = min(e.low or 0 for e in high), max(e.high or 0 for e in high)
-    hmm_one, hmm_last = result.row("HMM", 1), result.curves["HMM"][-1]
-    both = (hmm_one.kl_paper, hmm_last.kl_paper)
-    inside = any(within(each, low, top) for each in both)
-    touching = any(overlaps(each, low, top) for each in both)
-    last, filtered = result.readings[LAST_TOKEN], result.readings[ALL_TOKENS]
-    reading = (
-        " The HMM predicts from the last token, as it was trained. That is the better reading: true"
-        f" prompts cost {format_estimate(last.nats)} nats a token, and"
-        f" {format_estimate(filtered.nats)} if it filters whole prompts."
-    )
-    same = True if inside else None if touching else False
+    twice, guess = decided_above(result.over_twice, 0), _near_0(result.over_guess, GUESS_TOLERANCE)
     return [
         Verdict(
             key="outperforms-hmm",
             claim="GPT-2 predicts words far better than the HMM.",
-            paper="largely outperforms it; the HMM is comparable to a random guess",
+            paper="largely outperforms it",
             ours=f"{format_estimate(gpt.accuracy)} against {format_estimate(hmm.accuracy)}, each at"
-            f" its best β, {format_beta(gpt.beta)} and {format_beta(hmm.beta)}:"
-            f" {result.accuracy_ratio:.1f} times as many words are right",
-            criterion="at least twice as many words are right and the two intervals do not overlap",
-            agrees=result.accuracy_ratio >= 2 and not intervals_overlap(gpt.accuracy, hmm.accuracy),
-            why=reading.strip(),
+            f" its best β, {format_beta(gpt.beta)} and {format_beta(hmm.beta)}; the first minus"
+            f" twice the second is {format_estimate(result.over_twice)}",
+            criterion="twice as many words are right: the interval of this difference is above 0;"
+            " differs if it is below",
+            agrees=twice,
+            why=sentences(
+                _reading(result), undecided(twice, "the interval of the difference contains 0")
+            ),
         ),
         Verdict(
-            key="same-kl-as-hmm",
-            claim="The HMM has about the same KL^w as GPT-2 at high β.",
-            paper="approximately the same",
-            ours=f"HMM {format_estimate(hmm_one.kl_paper)} at β = 1 and"
-            f" {format_estimate(hmm_last.kl_paper)} at β = {format_beta(hmm_last.beta)}; GPT-2 from"
-            f" {low:.3f} to {top:.3f} for β ≥ {HIGH:g}, with intervals",
-            criterion="the HMM's interval, at β = 1 or the highest, lies in this range: the HMM"
-            " then differs from GPT-2 no more than GPT-2 at one high β from another; differs if"
-            " both intervals lie outside",
-            agrees=same,
-            why="The paper does not say at which β its HMM was used. KL^w leaves out"
-            f" {_left_out(hmm_one)} of the true words for the HMM at β = 1 and"
-            f" {_left_out(hmm_last)} at β = {format_beta(hmm_last.beta)}. From pooled frequencies"
-            f" the HMM has {format_estimate(hmm_one.kl_pooled)} at β = 1, and as a filter"
-            f" {format_estimate(filtered.kl_paper)} per prompt.{reading}"
-            f"{f' {UNDECIDED}' if same is None else ''}",
+            key="hmm-like-random-guess",
+            claim="The accuracy of the HMM is comparable to a random guess.",
+            paper="comparable",
+            ours=f"{format_estimate(result.row('HMM', 1).accuracy)} at β = 1; the words of other"
+            f" text have {format_estimate(result.other_text.accuracy)}; difference"
+            f" {format_estimate(result.over_guess)}",
+            criterion=f"the interval of the difference lies within ± {GUESS_TOLERANCE:g}, a fifth"
+            " of what a guess has right; differs if it lies wholly outside",
+            agrees=guess,
+            why=sentences(
+                "A random guess is a word drawn with the frequencies of the text.",
+                undecided(guess, f"the interval contains {GUESS_TOLERANCE:g}, or its negative"),
+            ),
         ),
     ]
+
+
+def _near_0(estimate: Estimate, tolerance: float) -> bool | None:
+    return inside(estimate, -tolerance, tolerance)
+
+
+def _kl_of_hmm(result: Result, tolerance: float) -> Verdict:
+    same = all_of(_near_0(each.difference, tolerance) for each in result.kl_over_gpt)
+    hmm, last = result.row("HMM", 1), result.curves["HMM"][-1]
+    differences = [
+        f"{format_estimate(each.difference)} at β = {each.beta:g}" for each in result.kl_over_gpt
+    ]
+    return Verdict(
+        key="same-kl-as-hmm",
+        claim="The HMM has about the same KL^w as GPT-2 at high β.",
+        paper="approximately the same",
+        ours=f"HMM {format_estimate(hmm.kl_paper)} at β = 1; minus that of GPT-2:"
+        f" {', '.join(differences)}",
+        criterion=f"for each finite β from {HIGH:g} on, the interval of the paired difference lies"
+        f" within ± {tolerance:.3f} nats, a quarter of the KL^w of other text; differs if one lies"
+        " wholly outside",
+        agrees=same,
+        why=sentences(
+            "The paper's HMM is one line for all β, which suggests that it samples at β = 1. The"
+            f" words of other text have {format_estimate(result.other_text.kl_paper)}. KL^w leaves"
+            f" out {_left_out(hmm)} of the true words for the HMM. At β ="
+            f" {format_beta(last.beta)} the HMM has {format_estimate(last.kl_paper)} and leaves"
+            f" out {_left_out(last)}; as a filter at β = 1 it has"
+            f" {format_estimate(result.filter.kl_paper)}.",
+            undecided(same, f"an interval contains {tolerance:.3f}, or its negative"),
+        ),
+    )
