@@ -12,7 +12,6 @@ from arithmetext.evaluation.estimates import (
     UNKNOWN,
     Estimate,
     bootstrap,
-    difference,
     format_estimate,
     mean_and_error,
     over_prompts,
@@ -65,17 +64,8 @@ def test_a_rate_of_none_or_all_has_an_interval_and_stays_a_share() -> None:
     assert far == (0.5, 0.0, 1.0)
 
 
-def test_a_difference_of_shares_as_newcombe_has_it() -> None:
-    # Newcombe (1998), table II, method 10, the first example: 56/70 − 48/80.
-    found = difference(wilson(56, 70), wilson(48, 80))
-    assert np.allclose(found, (0.2, 0.0524, 0.3339), atol=5e-5)
-    # And the last: 10/10 − 0/10.
-    assert np.allclose(difference(wilson(10, 10), wilson(0, 10)), (1, 0.6075, 1), atol=5e-5)
-
-
 def test_nothing_to_divide_by() -> None:
     assert wilson(0, 0) == UNKNOWN
-    assert difference(UNKNOWN, wilson(1, 2)) == UNKNOWN
     assert bootstrap(np.mean, np.array([])) == UNKNOWN
     assert not overlaps(UNKNOWN, 0, 1)
     assert not within(UNKNOWN, 0, 1)

@@ -199,16 +199,6 @@ def wilson(hits: float, n: int) -> Estimate:
     return Estimate(p, min(p, low), max(p, high))
 
 
-def difference(first: Estimate, second: Estimate) -> Estimate:
-    """The difference of two independent shares, with Newcombe's hybrid interval."""
-    (a, a_low, a_high), (b, b_low, b_high) = first, second
-    if a is None or a_low is None or a_high is None or b is None or b_low is None or b_high is None:
-        return UNKNOWN
-    return Estimate(
-        a - b, a - b - hypot(a - a_low, b_high - b), a - b + hypot(a_high - a, b - b_low)
-    )
-
-
 def bootstrap(statistic: Callable[..., Any], *samples: NDArray[np.float64]) -> Estimate:
     """Any statistic of samples; each sample is resampled on its own."""
     if not all(len(sample) for sample in samples):
@@ -228,11 +218,6 @@ def overlaps(estimate: Estimate, least: float | None, greatest: float | None) ->
     if low is None or high is None or least is None or greatest is None:
         return False
     return low <= greatest and high >= least
-
-
-def intervals_overlap(one: Estimate, other: Estimate) -> bool:
-    """Whether the intervals of two estimates overlap; False if one is unknown."""
-    return overlaps(one, other.low, other.high)
 
 
 def within(estimate: Estimate, least: float, greatest: float) -> bool:
