@@ -60,12 +60,14 @@ def test_verdicts(case: Case) -> None:
     check("ntp_losses", case)
 
 
-def run(*falls: float, seed: int = 0, steps: int = 4000, depth: float = 1.2) -> TrainingRun:
+def run(
+    *falls: float, seed: int = 0, steps: int = 4000, depth: float = 1.2, predicted: float = 0.15
+) -> TrainingRun:
     """A run whose loss falls from 5 by `depth` around some steps."""
     config = {
         "seed": seed,
         "model": {"layers": 2, "heads": 2, "context": 256, "positions": "learned"},
-        "training": {"batch": 4096, "warmup": 20, "lr": 1e-3},
+        "training": {"batch": 4096, "warmup": 20, "lr": 1e-3, "predicted": predicted},
     }
     training = curve(*((step, depth) for step in falls), steps=steps)
     return summarise(

@@ -146,7 +146,7 @@ def caption(result: Result) -> str:
         " axis), markers the validation loss of the first seed, pale bands its plateau."
         f"{control} Thin horizontal lines: the lowest loss that a model without attention can"
         " reach, which sees only the previous token. Last panel: where each plateau ends."
-        f" {describe_training(result.series)} {define_plateau()}"
+        f" {describe_training(list(result.series.values()))} {define_plateau()}"
     )
 
 
