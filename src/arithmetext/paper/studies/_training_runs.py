@@ -19,7 +19,7 @@ WARMUPS = (300, 30)  # steps; plateaus end within the first and after the second
 # Long runs of masked modelling, and short ones of next-token prediction, in small steps. A run must
 # not stop early on its plateau, so its patience is longer than the run.
 STEPS = {"mlm": 20_000, "ntp": 1000}
-SMALL_STEPS = ("batch=2^14", "warmup=300", "interval=500", "patience=1000")
+SMALL_STEPS = ("batch=2^14", "warmup=300", "interval=1000", "patience=1000")
 RATES = (5e-4, 1e-3, 2e-3)  # at 4e-3 next-token prediction stays on its plateau (docs/log.md)
 
 

@@ -27,7 +27,7 @@ from ._training_runs import Series, TrainingRun, load, measure, models_by_warmup
 
 TITLE = "Learning to predict the next token"
 ORDER = 100
-COST = {"laptop": 90, "gpu": 1500}
+COST = {"laptop": 90, "gpu": 1150}
 PAPER_PARAMETERS = 8.7e7
 PAPER_SHAPE = (12, 12, 1024)  # layers, heads, L
 CONTROL_WARMUP = 300
