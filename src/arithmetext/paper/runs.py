@@ -14,6 +14,7 @@ import torch
 
 from ..evaluation.codec import from_json
 from ..evaluation.generation import Continuations, continue_prompts, with_true_words
+from ..evaluation.horizon import PromptScores, score_prompts
 from ..evaluation.prompts import TextPrompts, draw_from_blocks
 from ..evaluation.subjects import EvaluatedModel, subject
 from ..models.hmm import HMM
@@ -51,6 +52,15 @@ class Generation:
     at: int
     how: PromptSettings
     beta: float
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Following:
+    """The first `tokens` after each prompt."""
+
+    at: int
+    how: PromptSettings
     tokens: int
 
 
@@ -149,6 +159,15 @@ class TrainedModel:
         prompts = self.prompts(at, how)
         return prompts, with_true_words(prompts, torch.from_numpy(made.astype(np.int64)))
 
+    def scores(
+        self, at: int, how: PromptSettings, tokens: int, *, filtered: bool = False
+    ) -> tuple[TextPrompts, PromptScores]:
+        """Prompts near `at`, and scores of what the model makes of the tokens after them."""
+        made = self.outputs(
+            filtered_scores if filtered else prompt_scores, Following(at, how, tokens)
+        )
+        return self.prompts(at, how).followed_by(tokens), PromptScores(**made)
+
     def outputs(self, compute: Callable[[EvaluatedModel, T], Arrays], settings: T) -> Arrays:
         """The arrays that a function computes with this model, kept (paper/outputs.py).
 
@@ -178,6 +197,18 @@ def filtered_tokens(model: EvaluatedModel, which: Generation) -> Arrays:
     """The tokens that an HMM generates as a filter, [prompts, tokens]."""
     view = cast(HMM, model.model).conditioned_on("sequence")
     return generated_tokens(replace(model, model=view), which)
+
+
+def prompt_scores(model: EvaluatedModel, which: Following) -> Arrays:
+    """The scores of a model on the tokens after each prompt."""
+    prompts = draw_prompts(model.tokenizer, model.seen, which.at, which.how)
+    return score_prompts(model.model, prompts.followed_by(which.tokens))._asdict()
+
+
+def filtered_scores(model: EvaluatedModel, which: Following) -> Arrays:
+    """The scores of an HMM as a filter."""
+    view = cast(HMM, model.model).conditioned_on("sequence")
+    return prompt_scores(replace(model, model=view), which)
 
 
 def draw_prompts(
@@ -253,6 +284,15 @@ def prompt_settings(scale: str) -> PromptSettings:
     if scale == "laptop":
         return PromptSettings(prompts=130, tokens=256, stride=64, seed=0, blocks=10)
     return PromptSettings(prompts=160, tokens=1024, stride=64, seed=0, blocks=10)
+
+
+SCORED_TOKENS = 32  # after each prompt; together they fill the context
+
+
+def scoring_settings(scale: str) -> PromptSettings:
+    """Prompts whose next tokens are scored."""
+    prompts, tokens = (60, 192) if scale == "laptop" else (160, 1024 - SCORED_TOKENS)
+    return PromptSettings(prompts=prompts, tokens=tokens, stride=64, seed=0, blocks=10)
 
 
 @dataclass(frozen=True)
