@@ -104,6 +104,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "horizon": {
         "models": (_NTP,),
         "generation": _GENERATION,
+        "scored": PromptSettings(prompts=4, tokens=56, stride=16, seed=0, blocks=2),
+        "scored_tokens": 8,
         "bounds": (1, 2, 3, 5, 7),
         "integers": 1 << 16,
     },

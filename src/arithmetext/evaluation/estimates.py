@@ -92,13 +92,13 @@ def statistic_over_blocks(
 
     As in `over_seeds_and_blocks`, prompt k is from block k % blocks, and the interval holds for
     other text and for other seeds. Its part for the text is the jackknife: the statistic without
-    each block in turn. It is unknown if the statistic has no value for all prompts, or without a
-    block.
+    each block in turn. It is infinite for one block. The estimate is unknown if the statistic has
+    no value for all prompts, or without a block.
     """
     tables = [np.asarray(column, np.float64) for column in columns]
     prompts = tables[0].shape[1]
     assert prompts % blocks == 0, "every block has the same number of prompts"
-    others = [np.arange(prompts) % blocks != block for block in range(blocks)]
+    others = [np.arange(prompts) % blocks != block for block in range(blocks) if blocks > 1]
     with np.errstate(invalid="ignore", divide="ignore"):
         value = float(statistic(*tables))
         without = [float(statistic(*(table[:, chosen] for table in tables))) for chosen in others]
