@@ -263,6 +263,17 @@ def decided_above(estimate: Estimate, level: float) -> bool | None:
     return False if estimate.high is not None and estimate.high <= level else None
 
 
+def decided_within(estimate: Estimate, least: float, greatest: float) -> bool | None:
+    """Whether the whole interval lies in a range; None if it lies there partly, or is unknown.
+
+    >>> [decided_within(Estimate(0.4, 0.3, 0.5), low, 0.6) for low in (0.2, 0.55, 0.31)]
+    [True, False, None]
+    """
+    if within(estimate, least, greatest):
+        return True
+    return None if estimate.value is None or overlaps(estimate, least, greatest) else False
+
+
 def format_estimate(estimate: Estimate, digits: int = 3) -> str:
     """
     >>> format_estimate(Estimate(0.426, 0.424, 0.429))

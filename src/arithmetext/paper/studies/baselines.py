@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 
 from ...evaluation import horizon
-from ...evaluation.estimates import overlaps, within
+from ...evaluation.estimates import decided_within
 from ...evaluation.horizon import ModelScore, PromptScores, horizon_by_accuracy, score_prompts
 from ...evaluation.prompts import TextPrompts
 from ...integers import format_integer
@@ -237,11 +237,8 @@ def verdicts(result: Result) -> list[Verdict]:
 
     read, other = sorted((ONE_TOKEN, FILTER), key=mean, reverse=True)
     scores = result.far_from_training(read)
-    differences = [score.above_chance for score in scores]
-    near = all(within(each, -TOLERANCE, TOLERANCE) for each in differences)
-    apart = any(
-        each.value is not None and not overlaps(each, -TOLERANCE, TOLERANCE) for each in differences
-    )
+    decided = [decided_within(score.above_chance, -TOLERANCE, TOLERANCE) for score in scores]
+    agrees = False if False in decided else None if None in decided else True
     above = ", ".join(
         f"{format_estimate(score.above_chance)} at {format_integer(score.scale)}"
         for score in scores
@@ -258,8 +255,8 @@ def verdicts(result: Result) -> list[Verdict]:
         criterion=f"at each scale, the interval of the difference is within ±{TOLERANCE}: the"
         " paper's figure cannot show less; the chance level is Σ f̂ f, with the frequencies f̂"
         " of the HMM's words and f of the true words",
-        agrees=False if apart else near or None,
-        why=("" if apart or near else f"{UNDECIDED} ")
+        agrees=agrees,
+        why=(f"{UNDECIDED} " if agrees is None else "")
         + f"{plural(scores[0].seeds, 'seed')}. The HMM learns to predict from one token, as in the"
         f" paper. It is read {how[read]}, which is the more accurate reading here;"
         f" {how[other]} it has {measured(other)}. Trained on whole windows, an HMM has"
