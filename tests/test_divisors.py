@@ -28,7 +28,7 @@ def text(lo: int, hi: int, prompts: int = 1) -> PlacedWords:
     """The true words of lo ≤ n < hi, cut into prompts of equal length, all predicted."""
     true = words(lo, hi)
     prompt = np.arange(hi - lo) * prompts // (hi - lo)
-    return PlacedWords(prompt, np.arange(lo, hi, dtype=np.uint64), true, true)
+    return PlacedWords(prompt, np.arange(lo, hi, dtype=np.uint64), true, true, min(prompts, 5))
 
 
 def test_words_are_placed_at_their_integers() -> None:
@@ -36,7 +36,7 @@ def test_words_are_placed_at_their_integers() -> None:
     lengths = [3, 0, 2]
     true = [words(n, n + 4) for n in first.tolist()]
     predicted = [SOME_WORDS[:length] for length in lengths]
-    placed = place_words(first, predicted, true)
+    placed = place_words(first, predicted, true, 3)
     assert placed.prompt.tolist() == [0, 0, 0, 2, 2]
     assert placed.integers.tolist() == [100, 101, 102, 1000, 1001]
     assert placed.predicted.tolist() == [*SOME_WORDS[:3], *SOME_WORDS[:2]]
@@ -63,7 +63,7 @@ def test_expected_agreement_is_that_of_all_pairs_with_the_same_true_word(
 ) -> None:
     true, predicted, answers = np.array(rows, np.uint64).T
     numbers = np.arange(len(rows))
-    placed = PlacedWords(numbers // 3, numbers.astype(np.uint64), predicted, true)
+    placed = PlacedWords(numbers // 3, numbers.astype(np.uint64), predicted, true, 1)
     pairs = [
         np.mean([answer == guess for kind, _, answer in rows if kind == truth])
         for truth, guess, _ in rows
@@ -109,7 +109,7 @@ def test_who_does_not_know_n_modulo_p_does_not_notice_p(table: list[int], lo: in
 
 
 def test_who_knows_everything_writes_the_true_children() -> None:
-    placed = text(10**9, 10**9 + 10_000)
+    placed, cut = (text(10**9, 10**9 + 10_000, prompts) for prompts in (1, 10))
     primes = np.array([len(flint.fmpz(n).factor()) for n in placed.integers.tolist()])
     for prime in (2, 3, 61):
         divides = placed.integers % prime == 0
@@ -118,6 +118,7 @@ def test_who_knows_everything_writes_the_true_children() -> None:
         assert found.noticed.value == pytest.approx(
             primes[divides].mean() - primes[~divides].mean()
         )
+        found = divisibility(cut, prime)
         assert found.recall == found.recall_elsewhere == (1, 1, 1)
 
 
@@ -128,6 +129,7 @@ def test_children_are_compared_within_a_prompt() -> None:
         integers=np.array([9, 10, 12, 13, 15], np.uint64),
         predicted=np.array([0b10101010, 0b10101010, 0b10101010, 0b10, 0b1010], np.uint64),
         true=np.zeros(5, np.uint64),
+        blocks=1,
     )
     assert divisibility(placed, 3).noticed.value == pytest.approx((0 + 0 + 1) / 3)
 

@@ -14,7 +14,7 @@ from arithmetext.evaluation.learning import (
     _smoothed,
     end_ratio,
     largest_difference,
-    length_ratio,
+    length_ratios,
     loss_curve,
 )
 from arithmetext.training.run_cache import thinned
@@ -128,16 +128,20 @@ def test_plateaus_that_end_later_over_seeds() -> None:
 def test_longer_plateaus_over_seeds() -> None:
     """Both end at the same step; one of them begins earlier."""
     longer, shorter = [falling(2, 300)] * 2, [falling(20, 300)] * 2
-    found = length_ratio(longer, shorter)
-    assert found.value is not None and 5 < found.value < 20
+    logarithmic, linear = length_ratios(longer, shorter)
+    assert logarithmic.value is not None and 5 < logarithmic.value < 20
+    assert linear.value is not None and 1 < linear.value < 2
     assert end_ratio(longer, shorter).value == pytest.approx(1, rel=0.1)
 
 
 def test_a_run_that_never_leaves_its_plateau_does_not_count() -> None:
     learned, stuck = falling(5, 300), falling(5)
-    for compare in (end_ratio, length_ratio):
-        assert compare([learned, stuck], [learned, learned]) == UNKNOWN
-        assert compare([learned, learned], [learned, stuck]) == UNKNOWN
+    for some, others in (
+        ([learned, stuck], [learned, learned]),
+        ([learned, learned], [learned, stuck]),
+    ):
+        assert end_ratio(some, others) == UNKNOWN
+        assert length_ratios(some, others) == (UNKNOWN, UNKNOWN)
 
 
 def test_how_far_a_control_is_from_a_run() -> None:

@@ -21,9 +21,10 @@ def test_lengths_are_compared_prompt_by_prompt() -> None:
     before = np.array([0.3, 0.7, 0.5, 0.6])
     rows = [(before + change).tolist() for change in (0.1, 0.3, 0.02, 0.01, 0.0)]
     found = trends([curve(*rows), curve(*rows)], 2)
-    assert found.fall == pytest.approx((0.1, 0.1, 0.1))
-    assert (found.quarter_tokens, found.best_tokens) == (4, 2)
-    assert found.best_accuracy == pytest.approx(0.825)
+    mean = (0.1 + 0.3 + 0.02 + 0.01) / 4  # at 1, 2, 4 and 8 tokens; the last length is 16
+    assert found.fall == pytest.approx((mean, mean, mean))
+    assert found.few_accuracy.value == pytest.approx(0.525 + mean)
+    assert (found.quarter_tokens, found.few_continuations) == (4, 8)
     assert found.late_change == pytest.approx((-0.02, -0.02, -0.02))
     assert (found.quarter_accuracy, found.whole_accuracy) == pytest.approx((0.545, 0.525))
     assert found.deviation_fall == pytest.approx((0, 0, 0))
@@ -65,9 +66,11 @@ def test_blocks_that_change_differently_widen_the_change() -> None:
 
 def test_prompts_without_a_word_are_left_out() -> None:
     few, many = [None, 0.8, 0.6, None], [0.9, 0.5, 0.3, 0.1]
-    found = trends([curve(few, many), curve(few, many)], 2)
-    assert found.fall == pytest.approx((0.3, 0.3, 0.3))
-    assert (found.best_tokens, found.best_accuracy) == (1, pytest.approx(0.7))
+    longer = [many, many, many, many]
+    found = trends([curve(few, *longer), curve(few, *longer)], 2)
+    # The means of 0.8 and three times 0.5 minus 0.5, and of 0.6 and three times 0.3 minus 0.3.
+    assert found.fall == pytest.approx((0.075, 0.075, 0.075))
+    assert (found.few_continuations, found.few_accuracy.value) == (4, pytest.approx(0.475))
     assert found.deviation_first.value == pytest.approx(0.1)
     length = spread(curve(few)[0], 2)
     assert length.continuations == 2 and length.deviation == pytest.approx(0.1)
@@ -79,7 +82,16 @@ def test_a_length_without_any_word() -> None:
     none, many = [None] * 4, [0.9, 0.5, 0.3, 0.1]
     found = trends([curve(none, many), curve(none, many)], 2)
     assert found.fall == found.deviation_first == found.deviation_fall == UNKNOWN
-    assert (found.best_tokens, found.whole_accuracy) == (2, pytest.approx(0.45))
+    assert (found.few_continuations, found.whole_accuracy) == (0, pytest.approx(0.45))
+
+
+def test_prompts_must_fill_the_blocks_of_each_scale() -> None:
+    with pytest.raises(AssertionError):
+        trends([curve([0.5, 0.5, 0.5]), curve([0.5, 0.5, 0.5])], 2)
+
+
+def test_a_spread_without_any_word() -> None:
+    none = [None] * 4
     length = spread(curve(none)[0], 2)
     assert (length.accuracy, length.continuations, length.deviation) == (UNKNOWN, 0, None)
     assert length.quantiles == [None] * 5

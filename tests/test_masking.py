@@ -19,6 +19,7 @@ from arithmetext.evaluation.masking import (
     masked_accuracy,
     masked_positions,
     pooled,
+    predict_masked,
 )
 from arithmetext.models.gpt import GPT, GPTConfig
 
@@ -91,6 +92,15 @@ def test_large_beta_is_the_likeliest_token(model: GPT, ids: Tensor) -> None:
     assert tiny == pytest.approx(1 / SIZE)  # the mask is no answer
 
 
+def test_kept_logs_and_ranks_give_the_accuracies(model: GPT, ids: Tensor) -> None:
+    found = predict_masked(model, ids, masking_shares=[0.1, 0.4], betas=[1.0, math.inf], seed=3)
+    for (once, greedy), logs, ranks in zip(*found, strict=True):
+        assert np.exp(logs).mean(1) == pytest.approx(once)
+        assert (ranks == 0).mean(1) == pytest.approx(greedy)
+        assert ranks.max() < SIZE
+    assert [logs.shape for logs in found.logs] == [(9, 2), (9, 8)]
+
+
 def test_results_do_not_depend_on_the_batch(
     model: GPT, ids: Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,6 +152,9 @@ def test_errors_of_places_add_in_quadrature() -> None:
         [MaskedAccuracy(0.1, 1.0, estimate)]
         for estimate in (Estimate(0.5, 0.47, 0.56), Estimate(0.3, 0.26, 0.38))
     )
-    [cell] = pooled([near, far])
+    [cell] = pooled([near, far], [2, 2])
     assert cell.accuracy == pytest.approx((0.4, 0.4 - 0.05 / 2, 0.4 + 0.1 / 2))
-    assert pooled([near]) == [MaskedAccuracy(0.1, 1.0, pytest.approx(near[0].accuracy))]
+    [weighted] = pooled([near, far], [30, 10])
+    error = math.hypot(0.75 * 0.03, 0.25 * 0.04)
+    assert weighted.accuracy[:2] == pytest.approx((0.45, 0.45 - error))
+    assert pooled([near], [7]) == [MaskedAccuracy(0.1, 1.0, pytest.approx(near[0].accuracy))]

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,41 +11,68 @@ from .cases import Case, check, committed, draw, edited, outcomes
 
 WHOLE = "by_tokens.-1.accuracy"
 SPLIT = "far_summary.split"
-EVEN = {f"{SPLIT}.continuations": 400, f"{SPLIT}.majority": 300, f"{SPLIT}.low": 60}
+GOOD = {f"places.{i}.{WHOLE}": Estimate(0.4, 0.36, 0.44) for i in (1, 2, 3)}
+GOOD |= {
+    "far.scale_change": Estimate(0.0, -0.049, 0.049),
+    "far.fall": Estimate(0.01, 0.001, 0.02),
+    "far.deviation_fall": Estimate(0.01, 0.001, 0.02),
+    "far.late_change": Estimate(0.0, -0.04, 0.04),
+    "far_summary.chance": Estimate(0.09, 0.08, 0.1),
+    f"{SPLIT}.continuations": 400,
+    f"{SPLIT}.majority": 300,
+    f"{SPLIT}.low": 60,
+    f"{SPLIT}.between": 59,
+    f"{SPLIT}.low_share": Estimate(0.15, 0.021, 0.2),
+    f"{SPLIT}.low_mean": Estimate(0.08, 0.05, 0.1),
+}
+AGREED = dict.fromkeys(
+    [
+        *(f"settles-{place}" for place in ("1e13", "1e14", "1e15")),
+        *("same-at-all-scales", "highest-for-few", "varies-for-few", "independent-of-length"),
+        *("two-clusters", "chance-level"),
+    ],
+    True,
+)
+ABOVE_ZERO = [("far.fall", "highest-for-few"), ("far.deviation_fall", "varies-for-few")]
+WITHIN = [("far.scale_change", "same-at-all-scales"), ("far.late_change", "independent-of-length")]
 
-# Place 0 lies within the training text; no claim is about it.
-CASES: list[Case] = [
+# All verdicts agree but those that a case names. Place 0 lies within the training text; no claim is
+# about it.
+TURNED: list[Case] = [
+    ({}, {}),
     ({f"places.0.{WHOLE}": Estimate(0.9, 0.9, 0.9)}, {}),
     ({f"places.1.{WHOLE}": Estimate(0.47, 0.46, 0.48)}, {"settles-1e13": False}),
     ({f"places.1.{WHOLE}": Estimate(0.44, 0.42, 0.46)}, {"settles-1e13": None}),
     ({f"places.2.{WHOLE}": Estimate(0.47, 0.451, 0.48)}, {"settles-1e14": False}),
-    ({f"places.2.{WHOLE}": Estimate(0.4, 0.36, 0.44)}, {}),
-    ({f"places.3.{WHOLE}": Estimate(0.33, 0.32, 0.349)}, {"settles-1e15": False}),
+    # Below 0.4 a short training decides nothing.
+    ({f"places.3.{WHOLE}": Estimate(0.33, 0.32, 0.349)}, {"settles-1e15": None}),
+    (
+        {f"places.3.{WHOLE}": Estimate(0.33, 0.32, 0.349), "training.tokens": 10**15},
+        {"settles-1e15": False},
+    ),
     ({f"places.3.{WHOLE}": Estimate(0.36, 0.34, 0.38)}, {"settles-1e15": None}),
     ({f"places.3.{WHOLE}": UNKNOWN}, {"settles-1e15": None}),
-    ({"far.scale_change": Estimate(0.0, -0.049, 0.049)}, {}),
-    ({"far.scale_change": Estimate(-0.07, -0.08, -0.06)}, {"same-at-all-scales": False}),
-    ({"far.scale_change": Estimate(0.07, 0.06, 0.08)}, {"same-at-all-scales": False}),
-    ({"far.scale_change": Estimate(-0.04, -0.06, -0.02)}, {"same-at-all-scales": None}),
-    ({"far.best_tokens": 8}, {}),
-    ({"far.best_tokens": 16}, {"highest-for-few": False}),
-    ({"far.fall": Estimate(0.01, 0.0, 0.02)}, {"highest-for-few": False}),
-    ({"far.fall": Estimate(0.01, 0.001, 0.02)}, {}),
-    ({"far.deviation_fall": Estimate(0.01, 0.0, 0.02)}, {"varies-for-few": False}),
-    ({"far.deviation_fall": Estimate(0.01, 0.001, 0.02)}, {}),
-    ({"far.late_change": Estimate(-0.06, -0.07, -0.051)}, {"independent-of-length": False}),
-    ({"far.late_change": Estimate(0.04, 0.02, 0.06)}, {"independent-of-length": None}),
-    ({"far.late_change": Estimate(0.0, -0.04, 0.04)}, {}),
-    (EVEN | {f"{SPLIT}.between": 59}, {}),
-    (EVEN | {f"{SPLIT}.between": 60}, {"two-clusters": False}),
-    (EVEN | {f"{SPLIT}.between": 0, f"{SPLIT}.low": 0}, {"two-clusters": False}),
-    (EVEN | {f"{SPLIT}.between": 0, f"{SPLIT}.majority": 200}, {"two-clusters": False}),
+    *(({path: Estimate(-0.07, -0.08, -0.06)}, {key: False}) for path, key in WITHIN),
+    *(({path: Estimate(0.07, 0.06, 0.08)}, {key: False}) for path, key in WITHIN),
+    *(({path: Estimate(-0.04, -0.06, -0.02)}, {key: None}) for path, key in WITHIN),
+    *(({path: Estimate(-0.02, -0.03, -0.01)}, {}) for path, _ in WITHIN),
+    *(({path: Estimate(0.01, 0.0, 0.02)}, {key: None}) for path, key in ABOVE_ZERO),
+    *(({path: Estimate(-0.01, -0.02, -0.001)}, {key: False}) for path, key in ABOVE_ZERO),
+    *(({path: UNKNOWN}, {key: None}) for path, key in ABOVE_ZERO),
+    ({f"{SPLIT}.between": 60}, {"two-clusters": False}),
+    ({f"{SPLIT}.low": 1, f"{SPLIT}.between": 0}, {}),  # the share decides
+    ({f"{SPLIT}.low_share": Estimate(0.01, 0.0, 0.019)}, {"two-clusters": False}),
+    ({f"{SPLIT}.low_share": Estimate(0.03, 0.01, 0.05)}, {"two-clusters": None}),
+    ({f"{SPLIT}.low_mean": Estimate(0.04, 0.03, 0.049)}, {"two-clusters": False}),
+    ({f"{SPLIT}.low_mean": Estimate(0.1, 0.09, 0.11)}, {"two-clusters": None}),
+    ({f"{SPLIT}.low_mean": UNKNOWN}, {"two-clusters": None}),
+    ({f"{SPLIT}.majority": 200}, {"two-clusters": False}),
     ({"far_summary.known.low": 100, "far_summary.known.between": 200}, {}),  # another scoring
-    ({"far_summary.chance.value": 0.101}, {"chance-level": False}),
-    ({"far_summary.chance.value": 0.1}, {}),
-    ({"far_summary.chance.value": 0.08}, {}),
-    ({"far_summary.chance.value": 0.079}, {"chance-level": False}),
+    ({"far_summary.chance": Estimate(0.11, 0.101, 0.12)}, {"chance-level": False}),
+    ({"far_summary.chance": Estimate(0.095, 0.09, 0.101)}, {"chance-level": None}),
+    ({"far_summary.chance": Estimate(0.04, 0.03, 0.049)}, {"chance-level": False}),
 ]
+CASES: list[Case] = [(GOOD | edits, AGREED | turned) for edits, turned in TURNED]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -55,6 +83,25 @@ def test_verdicts(case: Case) -> None:
 def test_a_model_that_is_not_the_papers_decides_nothing() -> None:
     result = edited(committed("accuracy_length"), {"training.stand_in": "This model is small."})
     assert set(outcomes(study, result).values()) == {None}
+
+
+def why(edits: dict[str, Any], key: str) -> str:
+    found = study.verdicts(edited(committed("accuracy_length"), GOOD | edits))
+    return next(verdict.why for verdict in found if verdict.key == key)
+
+
+def test_a_change_that_the_papers_figure_cannot_show_is_named() -> None:
+    small = {"far.scale_change": Estimate(-0.02, -0.03, -0.01)}
+    assert "falls by 0.020, less than" in why(small, "same-at-all-scales")
+    assert "less than" not in why({}, "same-at-all-scales")
+
+
+def test_it_is_said_who_is_low() -> None:
+    few, many = ({"far_summary.exceptions": exceptions} for exceptions in (3, 4))
+    assert "These are the low ones after text.split(), with 3 exceptions." in why(
+        few, "two-clusters"
+    )
+    assert "These are not the low ones after text.split(): 4" in why(many, "two-clusters")
 
 
 def test_statistics_follow_from_the_accuracy_of_each_prompt() -> None:
@@ -84,8 +131,8 @@ def test_a_length_at_which_no_prompt_has_a_word() -> None:
         scales.append(replace(place.measured, lengths=[nothing, *others]))
     result = study.summarise(scales, base.training, base.generation)
     assert outcomes(study, result) == outcomes(study, base) | {
-        "highest-for-few": False,
-        "varies-for-few": False,
+        "highest-for-few": None,
+        "varies-for-few": None,
     }
     assert "nan" not in " ".join(verdict.ours for verdict in study.verdicts(result))
     draw("accuracy_length", result)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from arithmetext.evaluation.divisors import PlacedWords
+from arithmetext.evaluation.estimates import Estimate
 from arithmetext.paper.runs import PromptSettings, TrainingFacts
 from arithmetext.paper.studies.horizon import Result, summarise
 from arithmetext.search.residues import RestCounts, estimate, transfer
@@ -16,13 +17,14 @@ CASES: list[Case] = []  # the paper has no oracles, so there are no verdicts
 ESTIMATED_AT, COUNTED = 97 * 10**9, 1 << 17
 PLACES = (98 * 10**9, 10**13, 10**14, 10**15)
 BOUNDS = (1, 2, 3, 5, 7, 11)
+NATS = {place: Estimate(1.2, 1.1, 1.3) for place in PLACES}
 
 
 def answered(oracle: RestCounts, place: int) -> PlacedWords:
     """The answers of an oracle for 40 prompts of 500 words."""
     integers = np.arange(place, place + 20_000, dtype=np.uint64)
     answers, true = oracle.answers(integers), words(place, place + len(integers))
-    return PlacedWords(np.arange(len(integers)) // 500, integers, answers, true)
+    return PlacedWords(np.arange(len(integers)) // 500, integers, answers, true, 10)
 
 
 @pytest.fixture(scope="module")
@@ -34,11 +36,13 @@ def oracles() -> list[RestCounts]:
 def result(oracles: list[RestCounts]) -> Result:
     """The model, with one seed, is the oracle of B = 7."""
     oracle = oracles[BOUNDS.index(7)]
-    places, bound = summarise({place: [answered(oracle, place)] for place in PLACES}, oracles)
+    words_of = {place: [answered(oracle, place)] for place in PLACES}
+    places, bound = summarise(words_of, NATS, oracles)
     transfers = transfer(ESTIMATED_AT, PLACES, BOUNDS, count=COUNTED)
-    generation = PromptSettings(prompts=40, tokens=500, stride=64, seed=0, blocks=1)
+    generation = PromptSettings(prompts=40, tokens=500, stride=64, seed=0, blocks=10)
     training = TrainingFacts(10**6, 60.0, "cpu", "a word", stand_in="")
-    return Result(transfers, places, bound, 1, training, generation, ESTIMATED_AT, COUNTED)
+    how = (generation, generation, 32)
+    return Result(transfers, places, bound, 1, training, *how, ESTIMATED_AT, COUNTED)
 
 
 def test_a_model_that_is_an_oracle_is_recognised(result: Result) -> None:
@@ -52,6 +56,7 @@ def test_a_model_that_is_an_oracle_is_recognised(result: Result) -> None:
             expected = float(scores.prime <= 7)
             assert scores.model.noticed.value == pytest.approx(expected, abs=0.15)
             assert scores.knowing.noticed.value == pytest.approx(1, abs=0.15)
+            assert 0.7 < (scores.truth.noticed.value or 0) < 1.15
             assert scores.not_knowing.noticed.value == pytest.approx(0, abs=0.15)
             assert scores.knowing.recall.value > scores.not_knowing.recall.value
 
@@ -62,7 +67,7 @@ def test_intervals_have_the_spread_between_seeds(oracles: list[RestCounts]) -> N
     other = replace(one, predicted=np.where(one.integers % 5 == 1, one.true, one.predicted))
 
     def widths(models: list[PlacedWords]) -> list[float]:
-        [place], _ = summarise({10**13: models}, some)
+        [place], _ = summarise({10**13: models}, NATS, some)
         found = [place.bounds[-1].agreement.same, place.primes[-1].model.recall]
         return [(each.high or 0) - (each.low or 0) for each in found]
 

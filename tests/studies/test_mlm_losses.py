@@ -1,10 +1,12 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from arithmetext.evaluation.estimates import UNKNOWN, Estimate
+from arithmetext.evaluation.learning import Longer
 from arithmetext.paper.studies import mlm_losses as study
-from arithmetext.paper.studies._training_runs import TrainingRun, compare
+from arithmetext.paper.studies._training_runs import TrainingRun, best_rate, compare
 from arithmetext.paper.studies.mlm_losses import Result, longer
 
 from .cases import Case, check, draw
@@ -29,8 +31,8 @@ def stayed(loss: float) -> dict[str, Any]:
     }
 
 
-def evident(estimate: Estimate) -> dict[str, Any]:
-    return {f"learned_longer.{size}": estimate for size in (64, 256)}
+def evident(logarithmic: Estimate, linear: Estimate, *sizes: int) -> dict[str, Any]:
+    return {f"longer.{size}": Longer(logarithmic, linear) for size in sizes or (64, 256)}
 
 
 CASES: list[Case] = [
@@ -41,12 +43,15 @@ CASES: list[Case] = [
     ({"learned.later.256": HARDLY}, {ORDER: None}),
     ({"learned.later.256": EARLIER}, {ORDER: False}),
     ({"learned.later.256": UNKNOWN}, {ORDER: None}),
-    (evident(CLEARLY), {EVIDENT: True}),
-    (evident(HARDLY), {EVIDENT: None}),
-    (evident(CLEARLY) | {"learned_longer.64": UNKNOWN}, {EVIDENT: None}),
-    (evident(CLEARLY) | {"learned_longer.64": EARLIER}, {EVIDENT: False}),
+    (evident(CLEARLY, CLEARLY), {EVIDENT: True}),
+    (evident(HARDLY, HARDLY), {EVIDENT: None}),
+    (evident(CLEARLY, HARDLY), {EVIDENT: None}),
+    (evident(EARLIER, CLEARLY), {EVIDENT: None}),
+    (evident(CLEARLY, CLEARLY) | evident(UNKNOWN, UNKNOWN, 64), {EVIDENT: None}),
+    (evident(CLEARLY, CLEARLY) | evident(EARLIER, CLEARLY, 64), {EVIDENT: None}),
+    (evident(CLEARLY, CLEARLY) | evident(EARLIER, EARLIER, 64), {EVIDENT: False}),
     (
-        {"stand_in": "A small model."} | left(100.0) | evident(CLEARLY),
+        {"stand_in": "A small model."} | left(100.0) | evident(CLEARLY, CLEARLY),
         {"plateau": None, ORDER: None, EVIDENT: None},
     ),
 ]
@@ -58,15 +63,18 @@ def test_verdicts(case: Case) -> None:
 
 
 def result(learned: dict[int, list[TrainingRun]], rotary: dict[int, list[TrainingRun]]) -> Result:
-    causal = compare({size: [run(20, 100)] * 3 for size in (64, 256)})
+    """Next-token prediction has plateaus that begin near step 20 and end near step 100."""
+    falls = (20, 98), (20, 100), (21, 101)
     masked = compare(learned)
+    causal = compare({size: [run(*steps) for steps in falls] for size in learned})
+    both = bool(learned and rotary)
     return Result(
-        {300: compare(rotary)} if rotary else {},
+        compare(rotary),
         masked,
-        {1e-3: run(5)} if learned and rotary else {},
-        {"learned": run(5), "rotary": run(5, 50)} if learned and rotary else {},
-        {300: longer(compare(rotary), causal)} if rotary else {},
+        {1e-3: 3.0, 2e-3: 2.9} if both else {},
+        causal,
         longer(masked, causal),
+        run(5) if both else None,
         {64: LOWEST, 256: LOWEST},
         "",
     )
@@ -76,18 +84,50 @@ def outcomes(result: Result) -> list[bool | None]:
     return [verdict.agrees for verdict in study.verdicts(result)]
 
 
+STUCK = {64: [run(5)], 256: [run(5)]}
+SEEDS = {64: [run(5, step) for step in (195, 200, 205)], 256: [run(5, 300)] * 3}
+ONE_SEED = {64: [run(5, 200)], 256: [run(5, 300)]}
+
+
 def test_only_learned_positions_decide() -> None:
-    """Plateaus end at step 200 and 300 and begin at 5; those of next tokens begin at 20."""
-    seeds = {64: [run(5, step) for step in (195, 200, 205)], 256: [run(5, 300)] * 3}
-    stuck = {64: [run(5)], 256: [run(5)]}
-    assert outcomes(result(seeds, stuck)) == [True, True, True]
-    assert outcomes(result(stuck, seeds)) == [None, None, None]
-    assert outcomes(result({}, seeds)) == [None, None, None]
-    for learned, rotary in ((seeds, stuck), (stuck, seeds), ({}, seeds), (seeds, {})):
+    """Their plateaus end at step 200 and 300 and begin at 5."""
+    assert outcomes(result(SEEDS, STUCK)) == [True, True, True]
+    assert outcomes(result(STUCK, SEEDS)) == [None, None, None]
+    assert outcomes(result({}, SEEDS)) == [None, None, None]
+    for learned, rotary in ((SEEDS, STUCK), (STUCK, SEEDS), ({}, SEEDS), (SEEDS, {})):
         draw("mlm_losses", result(learned, rotary))
 
 
+def test_what_one_seed_decides() -> None:
+    """Several seeds of next-token prediction tell how much seeds differ; one of each D does not."""
+    assert outcomes(result(ONE_SEED, SEEDS)) == [True, None, True]
+    shorter = {64: [run(24, 90)], 256: [run(24, 90)]}
+    assert outcomes(result(shorter, SEEDS))[2] is False
+
+
+def test_lengths_that_do_not_agree_decide_nothing() -> None:
+    """Both plateaus end ten times later, so one has more steps but is not longer on a log axis."""
+    later = {64: [run(400, 1300)], 256: [run(400, 1300)]}
+    *_, evident = study.verdicts(result(later, SEEDS))
+    assert evident.agrees is None and evident.why == "One length is larger and another smaller."
+
+
 def test_what_rotary_positions_show_stands_beside() -> None:
-    seeds = {64: [run(5, 200)] * 2, 256: [run(5, 300)] * 2}
-    for verdict in study.verdicts(result({64: [run(5)], 256: [run(5)]}, seeds)):
-        assert "rotary positions, warm-up 300" in verdict.ours
+    plateau, order, _ = study.verdicts(result(STUCK, SEEDS))
+    assert "rotary positions" in plateau.ours and "rotary positions" in order.ours
+
+
+def test_the_caption_counts_the_targets_of_one_masked_token() -> None:
+    """16 windows of 256 tokens a step: 16 targets; the long run has 38 in each window."""
+    found = result(ONE_SEED, SEEDS)
+    one = run(5, predicted=0.001)
+    assert (one.targets, found.learned.runs[256][0].targets) == (16, 16 * 38)
+    assert "64,000 in 4,000 steps: as many as 105 steps" in study.caption(
+        replace(found, one_token=one)
+    )
+
+
+def test_the_rate_with_the_lowest_loss() -> None:
+    assert best_rate([1e-3, 2e-3, 4e-3], {1e-3: 2.6, 2e-3: 2.5, 4e-3: 4.2}) == 2e-3
+    assert best_rate([6e-4], {}) == 6e-4
+    assert best_rate([], {}) is None

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from arithmetext.paper.runs import Record
 from arithmetext.paper.studies import ntp_losses as study
 from arithmetext.paper.studies._training_runs import TrainingRun, compare, summarise
 from arithmetext.paper.studies.ntp_losses import Result, compare_control
+from arithmetext.paper.study import Verdict
 from test_learning import curve
 
 from .cases import Case, check, draw
@@ -20,11 +22,14 @@ def later(estimate: Estimate) -> dict[str, Any]:
     return {f"series.{w}.later.{size}": estimate for w in (300, 30) for size in (256, 1024)}
 
 
-def controls(apart: float, lowest: float) -> dict[str, Any]:
+def controls(
+    apart: float, *, seeds: float = 0.01, lowest: float | None = 0.98, size: int | None = None
+) -> dict[str, Any]:
+    fields = {"apart": apart, "seeds_apart": seeds, "lowest": lowest, "possible": lowest}
     return {
-        f"controls.{size}.{field}": value
-        for size in SIZES
-        for field, value in (("apart", apart), ("lowest", lowest))
+        f"controls.{each}.{field}": value
+        for each in ([size] if size else SIZES)
+        for field, value in fields.items()
     }
 
 
@@ -44,9 +49,12 @@ CASES: list[Case] = [
     (later(HARDLY), {ORDER: None}),
     (later(CLEARLY) | {"series.30.later.1024": HARDLY}, {ORDER: None}),
     (later(CLEARLY) | {"series.30.later.1024": EARLIER}, {ORDER: False}),
-    (controls(0.03, 0.97), {PHASES: True}),
-    (controls(0.03, 0.97) | {"controls.256.lowest": 0.96}, {PHASES: False}),
-    (controls(0.03, 0.97) | {"controls.256.apart": 0.04}, {PHASES: None}),
+    (controls(0.01), {PHASES: True}),
+    (controls(0.01) | controls(0.011, size=256), {PHASES: None}),
+    (controls(0.01) | controls(0.031, size=256), {PHASES: False}),
+    (controls(0.01) | controls(0.031, seeds=0.04, size=256), {PHASES: False}),
+    (controls(0.01) | controls(0.01, lowest=0.96, size=256), {PHASES: False}),
+    (controls(0.01) | controls(0.01, lowest=None, size=256), {PHASES: None}),
     ({"parameters.1024": 89_000_000}, {"parameters": False}),
     ({"parameters.1024": 85_000_000}, {"parameters": False}),
     ({"parameters.1024": 88_000_000}, {}),
@@ -60,12 +68,14 @@ def test_verdicts(case: Case) -> None:
     check("ntp_losses", case)
 
 
-def run(*falls: float, seed: int = 0, steps: int = 4000, depth: float = 1.2) -> TrainingRun:
+def run(
+    *falls: float, seed: int = 0, steps: int = 4000, depth: float = 1.2, predicted: float = 0.15
+) -> TrainingRun:
     """A run whose loss falls from 5 by `depth` around some steps."""
     config = {
         "seed": seed,
         "model": {"layers": 2, "heads": 2, "context": 256, "positions": "learned"},
-        "training": {"batch": 4096, "warmup": 20, "lr": 1e-3},
+        "training": {"batch": 4096, "warmup": 20, "lr": 1e-3, "predicted": predicted},
     }
     training = curve(*((step, depth) for step in falls), steps=steps)
     return summarise(
@@ -108,10 +118,28 @@ def test_a_run_on_its_plateau_decides_nothing() -> None:
         draw("ntp_losses", found)
 
 
+FULL = [run(5, 300), run(5.1, 310, seed=1)]
+
+
+def phases(control: TrainingRun, runs: list[TrainingRun], lowest: float = LOWEST) -> Verdict:
+    found = replace(result(D64=runs), controls={64: compare_control(control, runs, lowest)})
+    draw("ntp_losses", found)
+    return next(verdict for verdict in study.verdicts(found) if verdict.key == PHASES)
+
+
 def test_a_control_that_stays_on_the_plateau() -> None:
-    full = run(5, 300)
-    stays, leaves, other = (compare_control(run(*falls), full) for falls in ((5,), (5, 300), (50,)))
-    assert stays.apart < 0.03 and stays.lowest > 0.97
-    assert leaves.apart < 0.03 and leaves.lowest < 0.97
-    assert other.apart > 0.03
-    assert compare_control(run(5), run(5)).lowest == 0
+    stays = phases(run(5), FULL)
+    assert stays.agrees is True and "by construction" in stays.why
+    assert phases(run(5), FULL, lowest=1.0).why == ""  # a lower loss would be possible
+    assert phases(run(5), FULL[:1]).agrees is None  # how far seeds are apart is not known
+
+
+def test_a_control_that_does_otherwise() -> None:
+    assert phases(run(5, 300), FULL).agrees is False  # it leaves the plateau
+    assert phases(run(50), FULL).agrees is False  # it does not follow the model
+
+
+def test_without_a_plateau_there_are_no_phases() -> None:
+    for runs in ([run(5)] * 2, [run(50, 60)] * 2):  # one is still on it, the other never was
+        verdict = phases(run(5), runs)
+        assert verdict.agrees is None and verdict.why == "A model with attention has no plateau."

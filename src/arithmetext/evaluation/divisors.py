@@ -7,10 +7,13 @@ primes that divide n. Everything is computed from continuations, so no model is 
 because some words are easy for anyone. The second is what remains if the model's words are shuffled
 among the integers with the same true word: errors are then independent given the true word.
 
-**Noticing p.** If a prime p divides n, the word of n has one more child at its root. Whether p
-divides n is independent of n modulo the powers of all other primes. So a model that knows nothing
-about n modulo p writes as many children on average where p divides n as where it does not. A model
-that knows it writes one more.
+**Noticing p.** If a prime p divides n, the word of n has about one more child at its root on
+average: p itself is one, but n / p is smaller than n and has slightly fewer. Whether p divides n is
+independent of n modulo the powers of all other primes. So a model that knows nothing about n modulo
+p writes as many children on average where p divides n as where it does not. A model that knows it
+writes about one more.
+
+All intervals are over blocks of the text (`estimates.ratio_over_blocks`).
 """
 
 from collections.abc import Sequence
@@ -22,7 +25,7 @@ from numpy.typing import NDArray
 
 from ..text.sieve import Words
 from ..trees import tree_of_word, unpack
-from .estimates import Estimate, ratio
+from .estimates import Estimate, ratio_over_blocks
 from .words import MALFORMED, Floats, Integers
 
 
@@ -34,10 +37,11 @@ class PlacedWords:
     integers: NDArray[np.uint64]
     predicted: Words
     true: Words
+    blocks: int  # of the text: prompt k is from block k % blocks
 
 
 def place_words(
-    first: NDArray[np.int64], predicted: Sequence[Words], true: Sequence[Words]
+    first: NDArray[np.int64], predicted: Sequence[Words], true: Sequence[Words], blocks: int
 ) -> PlacedWords:
     """The words of all prompts, one after the other; `first` has the first integer of each."""
     lengths = [len(words) for words in predicted]
@@ -48,6 +52,7 @@ def place_words(
         (first[prompt] + steps).astype(np.uint64),
         np.concatenate(predicted),
         np.concatenate([words[:length] for words, length in zip(true, lengths, strict=True)]),
+        blocks,
     )
 
 
@@ -58,6 +63,7 @@ def pool(models: Sequence[PlacedWords]) -> PlacedWords:
         np.concatenate([model.integers for model in models]),
         np.concatenate([model.predicted for model in models]),
         np.concatenate([model.true for model in models]),
+        models[0].blocks,
     )
 
 
@@ -81,14 +87,15 @@ def agreement(words: PlacedWords, answers: Words) -> Agreement:
     wrong = words.predicted != words.true
     same, expected = words.predicted == answers, expected_agreement(words, answers)
     shares = [same, expected, same & wrong, expected * wrong, np.ones(len(wrong))]
-    sums = np.stack([_by_prompt(words, share) for share in shares], 1)  # [prompts, shares]
-    number = sums[:, -1]
+    both, expected_both, wrong_both, expected_wrong, number = (
+        _by_block(words, _by_prompt(words, share)) for share in shares
+    )
     return Agreement(
-        same=ratio(sums[:, 0], number),
-        expected=ratio(sums[:, 1], number),
-        same_wrong=ratio(sums[:, 2], number),
-        expected_wrong=ratio(sums[:, 3], number),
-        excess=ratio(sums[:, 0] - sums[:, 1], number - sums[:, 1]),
+        same=_ratio(both, number),
+        expected=_ratio(expected_both, number),
+        same_wrong=_ratio(wrong_both, number),
+        expected_wrong=_ratio(expected_wrong, number),
+        excess=_ratio(both - expected_both, number - expected_both),
     )
 
 
@@ -121,11 +128,13 @@ def divisibility(words: PlacedWords, prime: int) -> Divisibility:
     (number, written, right), (others, written_elsewhere, right_elsewhere) = (
         [_by_prompt(words, column * chosen) for column in columns] for chosen in (divides, ~divides)
     )
+    more = written - number * written_elsewhere / np.maximum(others, 1)
+    there, elsewhere = _by_block(words, number), _by_block(words, others)
     return Divisibility(
         words=int(number.sum()),
-        noticed=ratio(written - number * written_elsewhere / np.maximum(others, 1), number),
-        recall=ratio(right, number),
-        recall_elsewhere=ratio(right_elsewhere, others),
+        noticed=_ratio(_by_block(words, more), there),
+        recall=_ratio(_by_block(words, right), there),
+        recall_elsewhere=_ratio(_by_block(words, right_elsewhere), elsewhere),
     )
 
 
@@ -148,3 +157,13 @@ def children(words: Words) -> Integers:
 def _by_prompt(words: PlacedWords, values: NDArray[Any]) -> Floats:
     """The sum of the values of each prompt."""
     return np.bincount(words.prompt, values).astype(np.float64)
+
+
+def _by_block(words: PlacedWords, values: Floats) -> Floats:
+    """The sum over the prompts of each block."""
+    block = np.arange(len(values)) % words.blocks
+    return np.bincount(block, values, minlength=words.blocks).astype(np.float64)
+
+
+def _ratio(numerators: Floats, denominators: Floats) -> Estimate:
+    return ratio_over_blocks([numerators], [denominators], len(numerators))

@@ -117,6 +117,44 @@ def over_seeds_and_blocks(values: Any, blocks: int) -> Estimate:
     return with_seed_spread(Estimate(mean, mean - half, mean + half), np.nanmean(table, 1).tolist())
 
 
+def statistic_over_blocks(
+    statistic: Callable[..., Any], columns: Sequence[Any], blocks: int
+) -> Estimate:
+    """Any smooth statistic of quantities of prompts, [seeds, prompts] each.
+
+    As in `over_seeds_and_blocks`, prompt k is from block k % blocks, and the interval holds for
+    other text and for other seeds. Its part for the text is the jackknife: the statistic without
+    each block in turn. It is infinite for one block. The estimate is unknown if the statistic has
+    no value for all prompts, or without a block.
+    """
+    tables = [np.asarray(column, np.float64) for column in columns]
+    prompts = tables[0].shape[1]
+    assert prompts % blocks == 0, "every block has the same number of prompts"
+    others = [np.arange(prompts) % blocks != block for block in range(blocks) if blocks > 1]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        value = float(statistic(*tables))
+        without = [float(statistic(*(table[:, chosen] for table in tables))) for chosen in others]
+        by_seed = [
+            float(statistic(*(table[[i]] for table in tables))) for i in range(len(tables[0]))
+        ]
+    if not np.isfinite([value, *without]).all():
+        return UNKNOWN
+    half = _t_half_width([blocks * value - (blocks - 1) * each for each in without])
+    known = [each for each in by_seed if np.isfinite(each)]
+    return with_seed_spread(Estimate(value, value - half, value + half), known)
+
+
+def ratio_over_blocks(numerators: Any, denominators: Any, blocks: int) -> Estimate:
+    """The sum of the numerators over the sum of the denominators, [seeds, prompts] each.
+
+    The interval is that of `statistic_over_blocks`.
+
+    >>> print(format_estimate(ratio_over_blocks([[1, 3, 2, 2]], [[4, 4, 4, 4]], 4)))
+    0.500 [0.175, 0.825]
+    """
+    return statistic_over_blocks(lambda a, b: a.sum() / b.sum(), [numerators, denominators], blocks)
+
+
 def with_seed_spread(estimate: Estimate, by_seed: Sequence[float]) -> Estimate:
     """The same estimate with an interval that also holds for models trained with other seeds.
 
@@ -157,14 +195,15 @@ def ratio_of_geometric_means(values: Sequence[float], others: Sequence[float]) -
     """How many times larger some positive numbers are than others, such as those of several seeds.
 
     The interval is Student's t for the difference of the mean logarithms of two independent
-    samples with equal variance; it is infinite if one of them is a single number.
+    samples with equal variance. One of them may be a single number: the other then gives the
+    variance. Of two single numbers nothing is known, and the interval is infinite.
 
     >>> print(format_estimate(ratio_of_geometric_means([200, 220], [100, 110])))
     2.000 [1.497, 2.673]
     """
     a, b = np.log(values), np.log(others)
     ratio, freedom = float(np.exp(a.mean() - b.mean())), len(a) + len(b) - 2
-    if min(len(a), len(b)) < 2:
+    if not freedom:
         return Estimate(ratio, 0.0, inf)
     variance = (((a - a.mean()) ** 2).sum() + ((b - b.mean()) ** 2).sum()) / freedom
     factor = exp(t_quantile(freedom) * sqrt(variance * (1 / len(a) + 1 / len(b))))
@@ -258,10 +297,10 @@ def all_of(outcomes: Iterable[bool | None]) -> bool | None:
     return False if False in found else None if None in found else True
 
 
-def inside(estimate: Estimate, least: float, greatest: float) -> bool | None:
-    """Whether the interval is inside a range; False if wholly outside, None if neither.
+def decided_within(estimate: Estimate, least: float, greatest: float) -> bool | None:
+    """Whether the whole interval lies in a range; None if it lies there partly, or is unknown.
 
-    >>> [inside(Estimate(0.4, 0.3, 0.5), *span) for span in ((0.2, 0.6), (0.6, 1), (0.4, 1))]
+    >>> [decided_within(Estimate(0.4, 0.3, 0.5), low, 0.6) for low in (0.2, 0.55, 0.31)]
     [True, False, None]
     """
     if within(estimate, least, greatest):

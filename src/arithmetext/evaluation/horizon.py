@@ -9,21 +9,24 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
 from ..models.language import LanguageModel
 from ..search.residues import OracleScore
-from .estimates import Estimate, over_seeds_and_blocks
-from .generation import continue_prompts
+from ..text.sieve import Words
+from .estimates import Estimate, over_seeds_and_blocks, ratio_over_blocks
+from .generation import continue_prompts, with_true_words
 from .prompts import TextPrompts
 from .scoring import nats_and_words
-from .words import Floats, accuracies
+from .words import Floats, Integers, accuracies
 
 
 class PromptScores(NamedTuple):
-    """A model's scores on the words that follow each prompt, [prompts]."""
+    """What a model makes of the tokens that follow each prompt."""
 
-    accuracy: Floats  # of the likeliest continuation
-    nats: Floats  # per word, each predicted from the true words before it
+    tokens: Integers  # the likeliest continuation, as long, [prompts, tokens]
+    cost: Floats  # nats of the true tokens, each predicted from those before it, [prompts]
+    words: Integers  # that end in the true tokens, [prompts]
 
 
 @dataclass(frozen=True)
@@ -34,40 +37,69 @@ class ModelScore:
     scale: int
     seeds: int  # trained models that the means are over
     accuracy: Estimate
-    nats: Estimate
+    above_chance: Estimate  # accuracy minus Σ f̂ f, the chance level of the model's own words
+    nats: Estimate  # per word
     horizon_by_accuracy: float | None
     horizon_by_nats: float | None
 
 
 def score_prompts(model: LanguageModel, prompts: TextPrompts) -> PromptScores:
-    """Score a model on the words that follow each prompt."""
-    continuations = continue_prompts(model, prompts, prompts.following.shape[1])
-    cost, words = nats_and_words(model, prompts)
-    return PromptScores(accuracies(continuations.predicted, continuations.true), cost / words)
+    """Score a model on the tokens that follow each prompt."""
+    tokens = continue_prompts(model, prompts, prompts.following.shape[1]).tokens.numpy()
+    return PromptScores(
+        tokens.astype(np.min_scalar_type(prompts.tokenizer.size - 1)),
+        *nats_and_words(model, prompts),
+    )
 
 
 def summarise(
     name: str,
     scale: int,
     seeds: Sequence[PromptScores],
-    blocks: int,
+    prompts: TextPrompts,
     oracle: Sequence[OracleScore],
 ) -> ModelScore:
     """The means over seeds and prompts, and the horizons.
 
     `oracle` has the scores of oracles of increasing bounds at the same scale.
     """
-    accuracy = over_seeds_and_blocks([each.accuracy for each in seeds], blocks)
-    nats = over_seeds_and_blocks([each.nats for each in seeds], blocks)
-    assert accuracy.value is not None and nats.value is not None  # every prompt has words
+    accuracy, above_chance = zip(*(_accuracies(prompts, each) for each in seeds), strict=True)
+    mean = over_seeds_and_blocks(accuracy, prompts.blocks)
+    nats = nats_per_word(seeds, prompts.blocks)
+    assert mean.value is not None and nats.value is not None  # every prompt has words
     return ModelScore(
         name,
         scale,
         len(seeds),
-        accuracy,
+        mean,
+        over_seeds_and_blocks(above_chance, prompts.blocks),
         nats,
-        horizon_by_accuracy(oracle, accuracy.value),
+        horizon_by_accuracy(oracle, mean.value),
         horizon_by_nats(oracle, nats.value),
+    )
+
+
+def nats_per_word(seeds: Sequence[PromptScores], blocks: int) -> Estimate:
+    """All nats over all words."""
+    return ratio_over_blocks([each.cost for each in seeds], [each.words for each in seeds], blocks)
+
+
+def _accuracies(prompts: TextPrompts, scores: PromptScores) -> tuple[Floats, Floats]:
+    """The accuracy after each prompt, and the same minus the chance level, [prompts] each."""
+    made = with_true_words(prompts, torch.from_numpy(scores.tokens.astype(np.int64)))
+    accuracy = accuracies(made.predicted, made.true)
+    return accuracy, accuracy - chance_levels(made.predicted, made.true)
+
+
+def chance_levels(predicted: Sequence[Words], true: Sequence[Words]) -> Floats:
+    """The expected accuracy of each prompt's words in a random order of all true words, [prompts].
+
+    Over all prompts this is Σ f̂ f, with the frequencies f̂ of predicted and f of true words.
+    """
+    kinds, counts = np.unique(np.concatenate(true), return_counts=True)
+    frequencies = dict(zip(kinds.tolist(), (counts / counts.sum()).tolist(), strict=True))
+    return np.array(
+        [sum(frequencies.get(w, 0.0) for w in row.tolist()) / max(1, len(row)) for row in predicted]
     )
 
 

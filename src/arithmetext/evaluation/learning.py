@@ -33,6 +33,11 @@ class Plateau(NamedTuple):
         """The last step over the first: the length on a logarithmic axis."""
         return self.end / self.begin
 
+    @property
+    def steps(self) -> float:
+        """The number of steps: the length on a linear axis."""
+        return self.end - self.begin
+
 
 @dataclass(frozen=True)
 class LossCurve:
@@ -122,9 +127,19 @@ def end_ratio(curves: Sequence[LossCurve], others: Sequence[LossCurve]) -> Estim
     return _ratio(curves, others, lambda plateau: plateau.end)
 
 
-def length_ratio(curves: Sequence[LossCurve], others: Sequence[LossCurve]) -> Estimate:
-    """How many times longer the plateaus of some runs are (`Plateau.length`), as in `end_ratio`."""
-    return _ratio(curves, others, lambda plateau: plateau.length)
+class Longer(NamedTuple):
+    """How many times longer the plateaus of some runs are, on two axes."""
+
+    logarithmic: Estimate  # by `Plateau.length`
+    linear: Estimate  # by `Plateau.steps`
+
+
+def length_ratios(curves: Sequence[LossCurve], others: Sequence[LossCurve]) -> Longer:
+    """How many times longer the plateaus of some runs are, over seeds as in `end_ratio`."""
+    return Longer(
+        _ratio(curves, others, lambda plateau: plateau.length),
+        _ratio(curves, others, lambda plateau: plateau.steps),
+    )
 
 
 def _ratio(

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .estimates import UNKNOWN, Estimate, bootstrap, over_seeds_and_blocks, with_seed_spread
+from .estimates import Estimate, over_seeds_and_blocks, statistic_over_blocks
 from .evaluate import by_tokens
 from .generation import Continuations
 from .prompts import TextPrompts
 from .words import Floats
+
+FEW = 8  # tokens
 
 
 @dataclass(frozen=True)
@@ -58,9 +60,9 @@ class Trends:
     """How accuracy depends on the length and the scale, over the prompts of several scales."""
 
     scale_change: Estimate  # over all tokens, from the first scale to the last
-    best_tokens: int  # the length with the highest mean accuracy
-    best_accuracy: float | None
-    fall: Estimate  # accuracy at the first length minus accuracy at the last, mean over prompts
+    few_accuracy: Estimate  # of the first 1, 2, … FEW tokens, the mean of these lengths
+    fall: Estimate  # the same minus the accuracy at the last length, for the same prompts
+    few_continuations: int  # these have a word at each of the few lengths
     deviation_first: Estimate  # the standard deviation between prompts at the first length
     deviation_last: Estimate
     deviation_fall: Estimate  # the first minus the last
@@ -76,23 +78,27 @@ def trends(curves: Sequence[Sequence[LengthScores]], blocks: int) -> Trends:
     Block i of one scale is compared with block i of another: they are independent, so the interval
     of the difference has the spread of both.
     """
+    assert all(length.values.shape[1] % blocks == 0 for curve in curves for length in curve)
     tokens = [length.tokens for length in curves[0]]
     # [seeds, prompts of all scales], for each length
     values = [np.concatenate([curve[i].values for curve in curves], 1) for i in range(len(tokens))]
     means = [float(np.nanmean(each)) if np.isfinite(each).any() else None for each in values]
-    best = max(range(len(tokens)), key=lambda i: means[i] or 0)
     quarter = max(0, len(tokens) - 3)
     first, early, last = values[0], values[quarter], values[-1]
+    few = np.mean([each for each, count in zip(values, tokens, strict=True) if count <= FEW], 0)
     # Standard deviations are compared over the prompts that have a word at the first length.
-    ends = np.stack([first, last])[:, :, ~np.isnan(first).any(0)]
+    known = np.where(np.isnan(first).any(0), np.nan, 1.0)
+    ends = [first * known, last * known]
     return Trends(
         scale_change=over_seeds_and_blocks(curves[-1][-1].values - curves[0][-1].values, blocks),
-        best_tokens=tokens[best],
-        best_accuracy=means[best],
-        fall=over_seeds_and_blocks(first - last, blocks),
-        deviation_first=_deviation(ends, [1, 0]),
-        deviation_last=_deviation(ends, [0, 1]),
-        deviation_fall=_deviation(ends, [1, -1]),
+        few_accuracy=over_seeds_and_blocks(few, blocks),
+        fall=over_seeds_and_blocks(few - last, blocks),
+        few_continuations=int(np.isfinite(few).sum()),
+        deviation_first=statistic_over_blocks(_deviation, ends[:1], blocks),
+        deviation_last=statistic_over_blocks(_deviation, ends[1:], blocks),
+        deviation_fall=statistic_over_blocks(
+            lambda first, last: _deviation(first) - _deviation(last), ends, blocks
+        ),
         quarter_tokens=tokens[quarter],
         quarter_accuracy=means[quarter],
         whole_accuracy=means[-1],
@@ -100,12 +106,9 @@ def trends(curves: Sequence[Sequence[LengthScores]], blocks: int) -> Trends:
     )
 
 
-def _deviation(ends: Floats, weights: Sequence[float]) -> Estimate:
-    """A weighted sum of the standard deviations between prompts at two lengths.
-
-    ends: [lengths, seeds, prompts]. The interval is a bootstrap over prompts, and the seeds.
-    """
-    if not ends.shape[-1]:
-        return UNKNOWN
-    pooled = bootstrap(lambda prompts: weights @ prompts.std(0).mean(-1), np.moveaxis(ends, -1, 0))
-    return with_seed_spread(pooled, (weights @ ends.std(-1)).tolist())
+def _deviation(values: Floats) -> float:
+    """The standard deviation between prompts, the mean over seeds; NaN marks missing values."""
+    known = ~np.isnan(values)
+    number = known.sum(1, keepdims=True)
+    centred = values - np.where(known, values, 0).sum(1, keepdims=True) / number
+    return float(np.sqrt((np.where(known, centred, 0) ** 2).sum(1) / number[:, 0]).mean())

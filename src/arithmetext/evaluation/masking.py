@@ -30,6 +30,15 @@ class MaskedAccuracy(NamedTuple):
         return self.accuracy.value
 
 
+class Predictions(NamedTuple):
+    """What a model says about masked tokens, at each masking share."""
+
+    accuracies: NDArray[np.float64]  # [masking shares, betas, windows]
+    logs: list[NDArray[np.float64]]  # log-probabilities of the true tokens (β = 1), by share
+    ranks: list[NDArray[np.int64]]  # how many tokens are likelier than the true one, by share
+    # The arrays of the lists have the shape [windows, masked tokens].
+
+
 class AccuracyGrid(NamedTuple):
     """Accuracies at every p_m and β."""
 
@@ -60,63 +69,71 @@ def masked_accuracy(
     betas: Sequence[float],
     seed: int,
 ) -> list[MaskedAccuracy]:
-    """The accuracies of `window_accuracies`, with intervals from a bootstrap over windows."""
-    found = window_accuracies(model, ids, masking_shares=masking_shares, betas=betas, seed=seed)
+    """The accuracies of `predict_masked`, with intervals from a bootstrap over windows."""
+    found = predict_masked(model, ids, masking_shares=masking_shares, betas=betas, seed=seed)
     return [
         MaskedAccuracy(share, beta, ratio(accuracies))
-        for share, by_beta in zip(masking_shares, found, strict=True)
+        for share, by_beta in zip(masking_shares, found.accuracies, strict=True)
         for beta, accuracies in zip(betas, by_beta, strict=True)
     ]
 
 
 @torch.no_grad()
-def window_accuracies(
+def predict_masked(
     model: LanguageModel,
     ids: Tensor,
     *,
     masking_shares: Sequence[float],
     betas: Sequence[float],
     seed: int,
-) -> NDArray[np.float64]:
+) -> Predictions:
     """Mask a share of the tokens of each window, [windows, tokens], and predict them.
 
-    Returns accuracies, [masking shares, betas, windows]. A token drawn with probability
-    proportional to p^β is the true one with just that probability. So the probability is averaged,
-    and nothing is drawn. At β = ∞ the likeliest token counts.
+    A token drawn with probability proportional to p^β is the true one with just that probability.
+    So the accuracy is the mean of this probability, and nothing is drawn. At β = ∞ the likeliest
+    token counts.
     """
     batch = max(1, BATCH_TOKENS // ids.shape[1])
     found = np.empty((len(masking_shares), len(betas), len(ids)))
+    logs, ranks = [], []
     with progress("unmasking", len(masking_shares) * len(ids), "windows") as advance:
         for by_beta, masking_share in zip(found, masking_shares, strict=True):
+            parts = []
             for first in range(0, len(ids), batch):
                 part = ids[first : first + batch]
                 chosen = masked_positions(
                     masking_share, part.shape[1], range(first, first + len(part)), seed
                 )
-                originals = part.gather(1, chosen)
+                true = part.gather(1, chosen)
                 altered = part.scatter(1, chosen, model.vocabulary - 1)
                 # Drop the last token of the vocabulary: the mask is never the answer.
                 logits = model.predict_masked(altered, chosen)[..., :-1].double()
+                true = true.to(logits.device)
                 for accuracies, beta in zip(by_beta, betas, strict=True):
-                    here = _accuracy(logits, originals.to(logits.device), beta)
+                    here = _accuracy(logits, true, beta)
                     accuracies[first : first + len(part)] = here.cpu().numpy()
+                parts.append([each.cpu().numpy() for each in _logs_and_ranks(logits, true)])
                 advance(len(part))
-    return found
+            some_logs, some_ranks = zip(*parts, strict=True)
+            logs.append(np.concatenate(some_logs))
+            ranks.append(np.concatenate(some_ranks))
+    return Predictions(found, logs, ranks)
 
 
-def pooled(tables: Sequence[Sequence[MaskedAccuracy]]) -> list[MaskedAccuracy]:
-    """The mean over several places, each with equal weight.
+def pooled(
+    tables: Sequence[Sequence[MaskedAccuracy]], weights: Sequence[float]
+) -> list[MaskedAccuracy]:
+    """The weighted mean over several places.
 
     The tables have the same p_m and β in the same order. The places are independent, so the errors
     of their accuracies add in quadrature.
     """
+    shares = np.array(weights) / sum(weights)
     cells = []
     for same in zip(*tables, strict=True):
         values, low, high = np.array([cell.accuracy for cell in same], np.float64).T
-        value = values.mean()
-        below, above = (
-            np.linalg.norm(errors) / len(same) for errors in (values - low, high - values)
-        )
+        value = shares @ values
+        below, above = (np.linalg.norm(shares * errors) for errors in (values - low, high - values))
         estimate = Estimate(float(value), float(value - below), float(value + above))
         cells.append(MaskedAccuracy(same[0].masked, same[0].beta, estimate))
     return cells
@@ -162,3 +179,9 @@ def _accuracy(logits: Tensor, tokens: Tensor, beta: float) -> Tensor:
         return (logits.argmax(-1) == tokens).double().mean(1)
     logs = (beta * logits).log_softmax(-1)
     return logs.gather(-1, tokens[..., None])[..., 0].exp().mean(1)
+
+
+def _logs_and_ranks(logits: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    """The log-probabilities of the answers, and how many tokens are likelier, as in `_accuracy`."""
+    answers = logits.gather(-1, tokens[..., None])
+    return (answers[..., 0] - logits.logsumexp(-1)), (logits > answers).sum(-1)

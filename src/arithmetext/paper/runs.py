@@ -14,6 +14,7 @@ import torch
 
 from ..evaluation.codec import from_json
 from ..evaluation.generation import Continuations, continue_prompts, with_true_words
+from ..evaluation.horizon import PromptScores, score_prompts
 from ..evaluation.prompts import TextPrompts, draw_from_blocks
 from ..evaluation.subjects import EvaluatedModel, subject
 from ..models.hmm import HMM
@@ -54,6 +55,15 @@ class Generation:
     at: int
     how: PromptSettings
     beta: float
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Following:
+    """The first `tokens` after each prompt."""
+
+    at: int
+    how: PromptSettings
     tokens: int
 
 
@@ -148,7 +158,18 @@ class TrainedModel:
         is for an HMM that filters whole prompts, though it was trained to predict from one token.
         """
         which = Generation(at, how, beta, tokens or how.tokens)
-        return _continuations(self, which, filtered_tokens if filtered else generated_tokens)
+        made = self.outputs(filtered_tokens if filtered else generated_tokens, which)["tokens"]
+        prompts = self.prompts(at, how)
+        return prompts, with_true_words(prompts, torch.from_numpy(made.astype(np.int64)))
+
+    def scores(
+        self, at: int, how: PromptSettings, tokens: int, *, filtered: bool = False
+    ) -> tuple[TextPrompts, PromptScores]:
+        """Prompts near `at`, and scores of what the model makes of the tokens after them."""
+        made = self.outputs(
+            filtered_scores if filtered else prompt_scores, Following(at, how, tokens)
+        )
+        return self.prompts(at, how).followed_by(tokens), PromptScores(**made)
 
     def outputs(self, compute: Callable[[EvaluatedModel, T], Arrays], settings: T) -> Arrays:
         """The arrays that a function computes with this model, kept (paper/outputs.py).
@@ -159,19 +180,10 @@ class TrainedModel:
         return outputs.keep(self.config, compute, settings, lambda: compute(self.load(), settings))
 
 
-# The next study often asks for the same model, and for the same continuations.
+# The next study often asks for the same model.
 @lru_cache(2)
 def _load(model: TrainedModel) -> EvaluatedModel:
     return subject(str(run_cache.trained_run(model.config)), TESTS_FAR[0])
-
-
-@lru_cache(None)
-def _continuations(
-    model: TrainedModel, which: Generation, generate: Callable[[EvaluatedModel, Generation], Arrays]
-) -> tuple[TextPrompts, Continuations]:
-    prompts = model.prompts(which.at, which.how)
-    tokens = model.outputs(generate, which)["tokens"]
-    return prompts, with_true_words(prompts, torch.from_numpy(tokens.astype(np.int64)))
 
 
 def generated_tokens(model: EvaluatedModel, which: Generation) -> Arrays:
@@ -188,6 +200,18 @@ def filtered_tokens(model: EvaluatedModel, which: Generation) -> Arrays:
     """The tokens that an HMM generates as a filter, [prompts, tokens]."""
     view = cast(HMM, model.model).conditioned_on("sequence")
     return generated_tokens(replace(model, model=view), which)
+
+
+def prompt_scores(model: EvaluatedModel, which: Following) -> Arrays:
+    """The scores of a model on the tokens after each prompt."""
+    prompts = draw_prompts(model.tokenizer, model.seen, which.at, which.how)
+    return score_prompts(model.model, prompts.followed_by(which.tokens))._asdict()
+
+
+def filtered_scores(model: EvaluatedModel, which: Following) -> Arrays:
+    """The scores of an HMM as a filter."""
+    view = cast(HMM, model.model).conditioned_on("sequence")
+    return prompt_scores(replace(model, model=view), which)
 
 
 def draw_prompts(
@@ -263,6 +287,15 @@ def prompt_settings(scale: str) -> PromptSettings:
     if scale == "laptop":
         return PromptSettings(prompts=130, tokens=256, stride=64, seed=0, blocks=10)
     return PromptSettings(prompts=160, tokens=1024, stride=64, seed=0, blocks=10)
+
+
+SCORED_TOKENS = 32  # after each prompt; together they fill the context
+
+
+def scoring_settings(scale: str) -> PromptSettings:
+    """Prompts whose next tokens are scored."""
+    prompts, tokens = (60, 192) if scale == "laptop" else (160, 1024 - SCORED_TOKENS)
+    return PromptSettings(prompts=prompts, tokens=tokens, stride=64, seed=0, blocks=10)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .runs import PromptSettings
 
 __all__ = [
+    "UNDECIDED",
     "cell",
     "describe_continuations",
     "format_beta",
@@ -26,6 +27,9 @@ __all__ = [
     "sentences",
     "undecided",
 ]
+
+
+UNDECIDED = "Tested, not decided: the intervals contain the bound, or nothing is known."
 
 
 def join(parts: Iterable[str]) -> str:

@@ -90,16 +90,17 @@ def draw_legend(axes: Axes, sizes: Mapping[int, Any], others: Mapping[str, str])
     axes.legend(handles=handles, fontsize=8, loc="lower left", handlelength=3, frameon=False)
 
 
-def describe_training(series: Mapping[int, Series]) -> str:
+def describe_training(series: Sequence[Series]) -> str:
     """The model, its batches and how long it was trained, in a sentence."""
-    runs = [run for each in series.values() for same in each.runs.values() for run in same]
+    runs = [run for each in series for same in each.runs.values() for run in same]
     seeds = sorted({run.seed for run in runs})
+    warmups = list(dict.fromkeys(run.record.config["training"]["warmup"] for run in runs))
     model, steps = runs[0].record.config["model"], sorted({run.last_step for run in runs})
     return (
         f"Each D was trained with {plural(len(seeds), 'seed')} ({join(map(str, seeds))}) for each"
-        f" warm-up of the learning rate: {model['layers']} layers of {model['heads']} heads,"
-        f" L = {model['context']}, {model['positions']} positions,"
-        f" {join(f'{count:,}' for count in steps)} steps of {runs[0].batch:,} tokens on"
+        f" warm-up of the learning rate ({join(map(str, warmups))} steps): {model['layers']}"
+        f" layers of {model['heads']} heads, L = {model['context']}, {model['positions']}"
+        f" positions, {join(f'{count:,}' for count in steps)} steps of {runs[0].batch:,} tokens on"
         f" {runs[0].record.environment['device']}."
     )
 

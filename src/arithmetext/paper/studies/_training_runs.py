@@ -3,16 +3,24 @@
 Apart from `_losses.py`, which draws and describes them: a new label must not run a study again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import inf
 
 from ...evaluation.estimates import Estimate
 from ...evaluation.learning import LossCurve, end_ratio, loss_curve
+from ...training.stream import predicted_count
 from ..runs import Record, TrainedModel, with_vocabulary
 
 SEEDS = 3
 WARMUPS = (300, 30)  # steps; plateaus end within the first and after the second
+
+# Long runs of masked modelling, and short ones of next-token prediction, in small steps. A run must
+# not stop early on its plateau, so its patience is longer than the run.
+STEPS = {"mlm": 20_000, "ntp": 1000}
+SMALL_STEPS = ("batch=2^14", "warmup=300", "interval=1000", "patience=1000")
+RATES = (5e-4, 1e-3, 2e-3)  # at 4e-3 next-token prediction stays on its plateau (docs/log.md)
 
 
 @dataclass(frozen=True)
@@ -26,6 +34,13 @@ class TrainingRun:
     def batch(self) -> int:
         """Tokens per step."""
         return int(self.record.config["training"]["batch"])
+
+    @property
+    def targets(self) -> int:
+        """Tokens that are predicted in a step of masked modelling."""
+        context = int(self.record.config["model"]["context"])
+        share = float(self.record.config["training"]["predicted"])
+        return self.batch // context * predicted_count(share, context)
 
     @property
     def seed(self) -> int:
@@ -72,11 +87,15 @@ def curves(runs: Sequence[TrainingRun]) -> list[LossCurve]:
 
 
 def models_by_warmup(
-    task: str, scale: str, sizes: Sequence[int], *changes: str
+    task: str,
+    scale: str,
+    sizes: Sequence[int],
+    *changes: str,
+    warmups: Sequence[int] = WARMUPS,
 ) -> dict[int, dict[int, tuple[TrainedModel, ...]]]:
     """The models of a series for each warm-up.
 
-    On a GPU three seeds and two warm-ups; elsewhere one run, with the warm-up of its recipe.
+    On a GPU three seeds and these warm-ups; elsewhere one run, with the warm-up of its recipe.
     """
     if scale == "gpu":
         return {
@@ -84,7 +103,7 @@ def models_by_warmup(
                 size: short_run(task, size, f"training.warmup={warmup}", *changes).with_seeds(SEEDS)
                 for size in sizes
             }
-            for warmup in WARMUPS
+            for warmup in warmups
         }
     models = {size: with_vocabulary(task, scale, size) for size in sizes}
     [warmup] = {model.config.training.warmup for model in models.values()}
@@ -96,3 +115,22 @@ def short_run(task: str, size: int, *changes: str) -> TrainedModel:
     name = f"{task}-paper" + (f"-d{size}" if size != 256 else "")
     short = ("steps=500", "batch=2^16", "interval=100", "validation=2^19")
     return TrainedModel(name, (*(f"training.{change}" for change in short), *changes))
+
+
+def small_steps(task: str, size: int, rate: float) -> TrainedModel:
+    """The paper's model in small steps, of which more fit in the same time."""
+    changes = (*SMALL_STEPS, f"steps={STEPS[task]}", f"lr={rate:g}")
+    return short_run(task, size, *(f"training.{change}" for change in changes))
+
+
+def search(models: Mapping[float, TrainedModel]) -> dict[float, float]:
+    """The last validation loss for each learning rate."""
+    return {
+        rate: float(model.record().validation[-1]["validation_loss"])
+        for rate, model in models.items()
+    }
+
+
+def best_rate(rates: Iterable[float], losses: Mapping[float, float]) -> float | None:
+    """The rate with the lowest loss in a search; the first without a search; None of no rates."""
+    return min(rates, key=lambda rate: losses.get(rate, inf), default=None)

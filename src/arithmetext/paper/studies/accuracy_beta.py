@@ -20,7 +20,7 @@ from ...evaluation.estimates import (
     all_decided_above,
     all_of,
     decided_above,
-    inside,
+    decided_within,
     over_seeds_and_blocks,
 )
 from ...evaluation.evaluate import BETAS
@@ -507,7 +507,7 @@ def _accuracy_of_hmm(result: Result) -> list[Verdict]:
 
 
 def _near_0(estimate: Estimate, tolerance: float) -> bool | None:
-    return inside(estimate, -tolerance, tolerance)
+    return decided_within(estimate, -tolerance, tolerance)
 
 
 def _kl_of_hmm(result: Result, tolerance: float) -> Verdict:

@@ -1,12 +1,13 @@
 """Word accuracy against the number of tokens generated, far beyond the training text."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ...evaluation.alignment import align_prompts
 from ...evaluation.clusters import (
     Clusters,
     ContinuationScores,
@@ -14,10 +15,28 @@ from ...evaluation.clusters import (
     score_continuations,
     summarise_scores,
 )
-from ...evaluation.estimates import Estimate, above, overlaps, within
-from ...evaluation.lengths import LengthScores, LengthSpread, Trends, score_lengths, spread, trends
+from ...evaluation.estimates import (
+    Estimate,
+    decided_above,
+    decided_within,
+    overlaps,
+    share,
+    within,
+)
+from ...evaluation.evaluate import MAX_SHIFT
+from ...evaluation.generation import Continuations
+from ...evaluation.lengths import (
+    FEW,
+    LengthScores,
+    LengthSpread,
+    Trends,
+    score_lengths,
+    spread,
+    trends,
+)
+from ...evaluation.prompts import TextPrompts
 from ...integers import format_integer
-from ...search.residues import closest_bound, curve
+from ...search.residues import closest_bound, curve, estimate
 from ...text.splits import TRAINED_TO
 from ..figures import plot_estimates, styles, swarm, token_axis
 from ..runs import (
@@ -30,7 +49,7 @@ from ..runs import (
     prompt_settings,
 )
 from ..study import Table, Verdict, if_papers_model
-from ..wording import cell, format_estimate, format_number, join, plural
+from ..wording import UNDECIDED, cell, format_estimate, format_number, join, plural
 
 TITLE = "Accuracy against the length generated"
 ORDER = 110
@@ -43,6 +62,15 @@ TOLERANCE = 0.05
 SETTLED = 0.4
 MAJORITY = (0.3, 0.5)  # around 0.4, for a single continuation
 LOW = 0.12  # the paper's "just below 0.1", plus the noise of one continuation
+
+# "Just below 0.1" is less than 0.1 and rounds to it.
+JUST_BELOW = (0.05, 0.1)
+# The paper shows 128 continuations at each place. Two of a hundred are the fewest that make a group
+# there rather than a single exception.
+LEAST_SHARE = 0.02
+# The oracle of this bound is about as good as the paper's model, and it cannot slip. So slips that
+# alignment finds in its answers are false.
+CANNOT_SLIP = 19
 
 
 @dataclass(frozen=True)
@@ -61,6 +89,7 @@ class Measured:
     at: int
     lengths: list[LengthScores]
     scores: ContinuationScores
+    false_slips: list[int]  # found in the answers of the oracle that cannot slip, [prompts]
     oracles: dict[int, float]  # accuracy of an oracle, by its bound (search/residues.py)
 
 
@@ -69,6 +98,7 @@ class Place:
     measured: Measured
     by_tokens: list[LengthSpread]
     summary: ScoreSummary
+    falsely_slipped: Estimate  # the share of continuations that cannot slip, but seem to
 
     @property
     def name(self) -> str:
@@ -99,20 +129,41 @@ def settings(scale: str) -> Settings:
 
 
 def run(settings: Settings) -> Result:
+    pairs = {
+        (seed, at): model.continuations(at, settings.generation)
+        for seed, model in enumerate(settings.models)  # outside, so that each is loaded once
+        for at in settings.places
+    }
     places = []
     for at in settings.places:
-        pairs = [model.continuations(at, settings.generation) for model in settings.models]
-        prompts, by_seed = pairs[0][0], [continuations for _, continuations in pairs]
+        prompts = pairs[0, at][0]
+        by_seed = [pairs[seed, at][1] for seed in range(len(settings.models))]
         oracles = curve(at, settings.bounds, count=settings.integers)
         places.append(
             Measured(
                 at,
                 score_lengths(prompts, by_seed),
                 score_continuations(prompts, by_seed),
+                _false_slips(prompts, by_seed[0], at, settings.integers),
                 {oracle.bound: oracle.accuracy for oracle in oracles},
             )
         )
     return summarise(places, settings.models[0].training(), settings.generation)
+
+
+def _false_slips(prompts: TextPrompts, like: Continuations, at: int, integers: int) -> list[int]:
+    """The slips that alignment finds in answers of an oracle, as long as these continuations."""
+    # Prompts lie within 2 % of the place.
+    [oracle] = estimate(at, at + integers, [CANNOT_SLIP], below=at * 51 // 50)
+    lengths = [len(words) for words in like.predicted]
+    starts = prompts.integers.tolist()
+    answers = [
+        oracle.answers(np.arange(n, n + length, dtype=np.uint64))
+        for n, length in zip(starts, lengths, strict=True)
+    ]
+    around = prompts.true_words(lengths, margin=MAX_SHIFT)
+    slips: list[int] = align_prompts(answers, around, MAX_SHIFT).slips.tolist()
+    return slips
 
 
 def summarise(
@@ -124,6 +175,7 @@ def summarise(
             each,
             [spread(length, blocks) for length in each.lengths],
             summarise_scores([each.scores], blocks, MAJORITY, LOW),
+            share(np.array(each.false_slips) > 0),
         )
         for each in measured
     ]
@@ -231,26 +283,36 @@ def caption(result: Result) -> str:
         f" the oracle that knows n modulo the powers of the primes up to {result.oracle_bound},"
         f" which matches the model best. Of {number} continuations,"
         f" {sum(each.low for each in known)} have an accuracy below {LOW} with the integers known,"
-        f" and {sum(each.low for each in split)} after text.split()."
+        f" {sum(each.low for each in split)} after text.split(), and"
+        f" {sum(place.summary.split_at_spaces.low for place in result.places)} after"
+        ' text.split(" ").'
     )
 
 
 def table(result: Result) -> Table:
-    header = ["integers near", "tokens", "word accuracy", "low", "high", "standard deviation"]
+    header = ["integers near", "tokens", *_interval("word accuracy"), "standard deviation"]
     header += ["minimum", "lower quartile", "median", "upper quartile", "maximum", "continuations"]
     header.append(f"oracle, powers of primes up to {result.oracle_bound}")
-    header += ["first character differs", "share below 0.12 after split()", "low", "high"]
-    header += ["their mean", "mean of the others", "between"]
+    header += [*_interval("first character differs"), "low with the integers known"]
+    header += ['low after split(" ")', *_interval("low share after split()")]
+    header += [*_interval("mean of the low"), "mean of the others", "between"]
+    header += ["slipped", "slipped falsely"]
     rows = []
     for place in result.places:
-        oracle, split = cell(place.measured.oracles[result.oracle_bound]), place.summary.split
-        clusters = [place.summary.first_differs.value, *split.low_share]
-        clusters += [split.low_mean.value, split.other_mean.value, split.between]
+        oracle, summary = cell(place.measured.oracles[result.oracle_bound]), place.summary
+        split = summary.split
+        clusters = [*summary.first_differs, summary.known.low, summary.split_at_spaces.low]
+        clusters += [*split.low_share, *split.low_mean, split.other_mean.value, split.between]
+        clusters += [summary.slipped.value, place.falsely_slipped.value]
         for length in place.by_tokens:
             numbers = map(cell, [*length.accuracy, length.deviation, *length.quantiles])
             whole = map(cell, clusters) if length is place.whole else [""] * len(clusters)
             rows.append([place.name, length.tokens, *numbers, length.continuations, oracle, *whole])
     return header, rows
+
+
+def _interval(name: str) -> list[str]:
+    return [name, f"{name}, from", f"{name}, to"]
 
 
 def verdicts(result: Result) -> list[Verdict]:
@@ -259,33 +321,42 @@ def verdicts(result: Result) -> list[Verdict]:
     means = [f"{format_number(place.whole.accuracy.value)} near {place.name}" for place in far]
     chance = [f"{format_estimate(place.summary.chance)} near {place.name}" for place in far]
     oracle = [f"{place.measured.oracles[result.oracle_bound]:.3f}" for place in far]
+    change = trends.scale_change
+    shown = within(change, -TOLERANCE, TOLERANCE) and not overlaps(change, 0, 0)
+    less_than_shown = (
+        f"Accuracy {'rises' if (change.value or 0) > 0 else 'falls'} by"
+        f" {abs(change.value or 0):.3f}, less than the paper's figure can show. "
+        if shown
+        else ""
+    )
     found = [
-        *(_settling_verdict(place) for place in far),
+        *(_settling_verdict(place, result.training.tokens) for place in far),
         _interval_verdict(
-            trends.scale_change,
+            change,
             0,
             key="same-at-all-scales",
             claim=f"Accuracy does not depend on the scale, from {far[0].name} to {far[-1].name}.",
             paper="seems not to be affected; around 0.4 at each",
             ours=f"{', '.join(means)}; change from the first to the last:"
-            f" {format_estimate(trends.scale_change)}",
+            f" {format_estimate(change)}",
             criterion=f"the interval of the change is within ±{TOLERANCE}: the paper gives"
             " accuracies to one digit",
-            why="The oracle that knows n modulo the powers of the primes up to"
+            why=less_than_shown + "The oracle that knows n modulo the powers of the primes up to"
             f" {result.oracle_bound} matches the model best. Its accuracy is {', '.join(oracle)}.",
         ),
         Verdict(
             key="highest-for-few",
             claim="Accuracy is highest on average when few tokens are generated.",
             paper="it is",
-            ours=f"highest at {plural(trends.best_tokens, 'token')},"
-            f" {format_number(trends.best_accuracy)}; accuracy at {plural(first, 'token')} minus"
-            f" accuracy at {last}: {format_estimate(trends.fall)}",
-            criterion="accuracy is highest at 8 tokens or fewer and the interval of the difference"
-            " is above 0",
-            agrees=trends.best_tokens <= 8 and above(trends.fall, 0),
-            why="Unless every token is a word, a prompt may end inside a word, and the first token"
-            " may only complete it.",
+            ours=f"{format_estimate(trends.few_accuracy)} over at most {FEW} tokens, the mean of"
+            f" lengths 1, 2, … {FEW}; the same minus the accuracy over {last} tokens:"
+            f" {format_estimate(trends.fall)}",
+            criterion="the interval of the difference is above 0, over the continuations that have"
+            f" a word at every length; few means at most {FEW} of {last} tokens",
+            agrees=decided_above(trends.fall, 0),
+            why=_doubt(decided_above(trends.fall, 0))
+            + f"{trends.few_continuations:,} continuations have a word at every length: a prompt"
+            " may end inside a word, and the first token may only complete it.",
         ),
         Verdict(
             key="varies-for-few",
@@ -295,8 +366,9 @@ def verdicts(result: Result) -> list[Verdict]:
             f" {plural(first, 'token')}, {format_estimate(trends.deviation_last)} at {last};"
             f" difference {format_estimate(trends.deviation_fall)}",
             criterion="the interval of the difference is above 0",
-            agrees=above(trends.deviation_fall, 0),
-            why="A share of one or two words varies by chance alone, whatever the model knows.",
+            agrees=decided_above(trends.deviation_fall, 0),
+            why=_doubt(decided_above(trends.deviation_fall, 0))
+            + "A share of one or two words varies by chance alone, whatever the model knows.",
         ),
         _interval_verdict(
             trends.late_change,
@@ -317,17 +389,24 @@ def verdicts(result: Result) -> list[Verdict]:
             claim="The chance level is just below 0.1.",
             paper="just below 0.1",
             ours=", ".join(chance),
-            criterion="the mean of these chance levels is from 0.08 to 0.1",
-            agrees=0.08 <= (result.far_summary.chance.value or 0) <= 0.1,
-            why="The chance level is Σ f̂ f over all words, with the frequencies f̂ in the"
+            criterion="the interval of their mean,"
+            f" {format_estimate(result.far_summary.chance)}, is within {JUST_BELOW[0]} to"
+            f" {JUST_BELOW[1]}: below 0.1, and rounded to it",
+            agrees=decided_within(result.far_summary.chance, *JUST_BELOW),
+            why=_doubt(decided_within(result.far_summary.chance, *JUST_BELOW))
+            + "The chance level is Σ f̂ f over all words, with the frequencies f̂ in the"
             " continuations and f in the text. It depends on the model.",
         ),
     ]
     return if_papers_model(found, result.training.stand_in)
 
 
-def _settling_verdict(place: Place) -> Verdict:
-    return _interval_verdict(
+def _doubt(agrees: bool | None) -> str:
+    return f"{UNDECIDED} " if agrees is None else ""
+
+
+def _settling_verdict(place: Place, tokens: int) -> Verdict:
+    found = _interval_verdict(
         place.whole.accuracy,
         SETTLED,
         key=f"settles-{place.name}",
@@ -336,44 +415,77 @@ def _settling_verdict(place: Place) -> Verdict:
         ours=f"{format_estimate(place.whole.accuracy)} over {place.whole.tokens} tokens",
         criterion=f"the interval is within {SETTLED} ± {TOLERANCE}: the paper gives accuracies to"
         " one digit",
-        why=f"Of the continuations, {format_estimate(place.summary.slipped)} slipped. After"
-        f" alignment the accuracy is {format_estimate(place.summary.realigned)}.",
+        why=f"Of the continuations, {format_estimate(place.summary.slipped)} slipped; alignment"
+        f" finds slips in {format_estimate(place.falsely_slipped)} of those of an oracle, which"
+        " cannot slip. After alignment the accuracy is"
+        f" {format_estimate(place.summary.realigned)}.",
     )
+    training = ntp("paper").config.training
+    papers = training.steps * training.batch
+    if found.agrees is False and (place.whole.accuracy.value or 0) < SETTLED and tokens < papers:
+        short = f"The accuracy is lower, but this model is trained on {tokens:.2g} tokens only, and"
+        return replace(found, agrees=None, why=f"{short} the paper's on {papers:.2g}. {found.why}")
+    return found
 
 
 def _interval_verdict(estimate: Estimate, target: float, *, why: str, **words: Any) -> Verdict:
     """Whether an interval is within the tolerance of a target; not decided if it is partly."""
-    bounds = target - TOLERANCE, target + TOLERANCE
-    inside = within(estimate, *bounds)
-    undecided = estimate.value is None or (overlaps(estimate, *bounds) and not inside)
-    doubt = "The interval is too wide to decide this. " if undecided else ""
-    return Verdict(agrees=None if undecided else inside, why=doubt + why, **words)
+    agrees = decided_within(estimate, target - TOLERANCE, target + TOLERANCE)
+    return Verdict(agrees=agrees, why=_doubt(agrees) + why, **words)
 
 
 def _clusters_verdict(summary: ScoreSummary) -> Verdict:
     split, known = summary.split, summary.known
+    agrees, also_known = _two_clusters(split), _two_clusters(known)
     return Verdict(
         key="two-clusters",
         claim="The accuracy of a whole continuation is either around 0.4 (the majority) or just"
         " below 0.1.",
         paper="two clusters; this may suggest that some sequences are hard",
-        ours=f"after text.split(), {_counted(split)}; the share below {LOW} is"
-        f" {format_estimate(split.low_share)} and its mean {format_estimate(split.low_mean)};"
-        f" with the integers known, {_counted(known)}",
-        criterion="after text.split(), more than half of the continuations are in the first group,"
-        " and fewer are between the groups than in the second",
-        agrees=split.majority > split.continuations / 2 and split.between < split.low,
-        why="Only one of the two texts, generated or true, begins with a space in"
-        f" {format_estimate(summary.first_differs)} of the continuations. These are the low ones"
-        f" after text.split(), with {plural(summary.exceptions, 'exception')}. With the integers"
-        " known, their accuracy minus that of the others is"
-        f" {format_estimate(summary.easier)}. We have not seen the paper's code: this shows that"
-        " such a scoring alone can make two clusters, not that the paper used it.",
+        ours=f"with the integers known, {_counted(known)}; after text.split(), {_counted(split)};"
+        f" the share below {LOW} is then {format_estimate(split.low_share)} and its mean"
+        f" {format_estimate(split.low_mean)}",
+        criterion="after text.split(), a scoring that can go wrong, more than half of the"
+        " continuations are in the first group, fewer are between the groups than in the second,"
+        f" the interval of the second group's share is above {LEAST_SHARE} (two or three of the"
+        " paper's 128) and that of its mean is within"
+        f" {JUST_BELOW[0]} to {JUST_BELOW[1]}; the scoring with the integers known, which is right,"
+        f" {'shows this too' if also_known else 'does not show this'}",
+        agrees=agrees,
+        why=_doubt(agrees) + "Only one of the two texts, generated or true, begins with a space in"
+        f" {format_estimate(summary.first_differs)} of the continuations. {_who_is_low(summary)}"
+        f' After text.split(" "), {summary.split_at_spaces.low} are below {LOW}. With the integers'
+        " known, the accuracy of the continuations with one space minus that of the others is"
+        f" {format_estimate(summary.easier)}. We have not seen the paper's code: this shows"
+        " what such a scoring alone does, not that the paper used it.",
     )
+
+
+def _two_clusters(clusters: Clusters) -> bool | None:
+    decided = [
+        clusters.majority > clusters.continuations / 2,
+        clusters.between < clusters.low,
+        decided_above(clusters.low_share, LEAST_SHARE),
+        decided_within(clusters.low_mean, *JUST_BELOW),
+    ]
+    if False in decided:
+        return False
+    return None if None in decided else True
+
+
+def _who_is_low(summary: ScoreSummary) -> str:
+    if summary.exceptions > summary.split.low / 20:
+        return (
+            f"These are not the low ones after text.split(): {summary.exceptions} continuations"
+            " are in one of the two groups only."
+        )
+    exceptions = plural(summary.exceptions, "exception")
+    return f"These are the low ones after text.split(), with {exceptions}."
 
 
 def _counted(clusters: Clusters) -> str:
     return (
         f"{clusters.majority} of {clusters.continuations} continuations have {MAJORITY[0]} to"
-        f" {MAJORITY[1]}, {clusters.low} less than {LOW}, {clusters.between} are between"
+        f" {MAJORITY[1]}, {clusters.low} less than {LOW}, {clusters.between} are between,"
+        f" {clusters.above} above"
     )

@@ -20,6 +20,7 @@ from ...evaluation.divisors import (
     pool,
 )
 from ...evaluation.estimates import Estimate, with_seed_spread
+from ...evaluation.horizon import PromptScores, nats_per_word
 from ...integers import format_integer
 from ...search.residues import (
     RestCounts,
@@ -31,6 +32,7 @@ from ...search.residues import (
 )
 from ..figures import plot_estimates, styles
 from ..runs import (
+    SCORED_TOKENS,
     TEST_NEAR,
     TESTS_FAR,
     PromptSettings,
@@ -38,10 +40,11 @@ from ..runs import (
     TrainingFacts,
     ntp,
     prompt_settings,
+    scoring_settings,
     several_seeds,
 )
 from ..study import Table, Verdict
-from ..wording import cell, join, plural
+from ..wording import cell, format_estimate, join, plural
 
 TITLE = "Is the model an oracle of residues?"
 ORDER = 210
@@ -58,6 +61,8 @@ class Settings:
     models: tuple[TrainedModel, ...]  # one for each seed
     places: tuple[int, ...]
     generation: PromptSettings
+    scored: PromptSettings  # the prompts whose next tokens are scored in nats
+    scored_tokens: int
     bounds: tuple[int, ...]  # of the oracles: 1 and the first primes
     estimated_at: int  # where the frozen oracles are estimated
     integers: int  # that oracles are estimated on, and scored on
@@ -79,6 +84,7 @@ class PrimeScores:
 
     prime: int
     model: Divisibility
+    truth: Divisibility  # of the true words
     best_match: Divisibility  # of the oracle that matches the model best
     knowing: Divisibility  # of the oracle that knows the primes up to this one
     not_knowing: Divisibility  # of the oracle that knows the primes before this one
@@ -91,6 +97,7 @@ class Place:
     at: int
     words: int
     accuracy: float
+    nats: Estimate  # of the model, per word, given the true words before it
     bounds: list[BoundScores]
     primes: list[PrimeScores]
 
@@ -107,6 +114,8 @@ class Result:
     seeds: int
     training: TrainingFacts
     generation: PromptSettings
+    scored: PromptSettings
+    scored_tokens: int
     estimated_at: int
     integers: int
 
@@ -134,6 +143,8 @@ def settings(scale: str) -> Settings:
         several_seeds(ntp(scale), scale),
         (TEST_NEAR, *TESTS_FAR),
         prompt_settings(scale),
+        scoring_settings(scale),
+        SCORED_TOKENS,
         (1, *primes_up_to(61).tolist()),
         ESTIMATED_AT,
         2**22 if scale == "laptop" else 2**24,
@@ -143,13 +154,18 @@ def settings(scale: str) -> Settings:
 def run(settings: Settings) -> Result:
     at, places, bounds = settings.estimated_at, settings.places, settings.bounds
     words: dict[int, list[PlacedWords]] = {place: [] for place in places}
+    scores: dict[int, list[PromptScores]] = {place: [] for place in places}
     for model in settings.models:  # one after the other, so that they need not be loaded again
         for place in places:
             prompts, made = model.continuations(place, settings.generation)
-            words[place].append(place_words(prompts.integers, made.predicted, made.true))
+            words[place].append(
+                place_words(prompts.integers, made.predicted, made.true, prompts.blocks)
+            )
+            scores[place].append(model.scores(place, settings.scored, settings.scored_tokens)[1])
     # Prompts near the last place lie within 2 % of it.
     oracles = estimate(at, at + settings.integers, bounds, below=max(places) * 51 // 50)
-    by_place, bound = summarise(words, oracles)
+    nats = {place: nats_per_word(scores[place], settings.scored.blocks) for place in places}
+    by_place, bound = summarise(words, nats, oracles)
     return Result(
         transfer(at, places, bounds, count=settings.integers),
         by_place,
@@ -157,13 +173,17 @@ def run(settings: Settings) -> Result:
         len(settings.models),
         settings.models[0].training(),
         settings.generation,
+        settings.scored,
+        settings.scored_tokens,
         at,
         settings.integers,
     )
 
 
 def summarise(
-    words: dict[int, list[PlacedWords]], oracles: Sequence[RestCounts]
+    words: dict[int, list[PlacedWords]],
+    nats: dict[int, Estimate],
+    oracles: Sequence[RestCounts],
 ) -> tuple[list[Place], int]:
     """Compare the words of several seeds at each place with the answers of these oracles.
 
@@ -183,6 +203,7 @@ def summarise(
             at,
             sum(len(model.true) for model in models),
             accuracy,
+            nats[at],
             [_at_bound(models, oracle, best, by_bound[oracle.bound]) for oracle in oracles],
             [
                 _at_prime(models, best, knowing, not_knowing)
@@ -208,10 +229,13 @@ def _at_bound(
 def _at_prime(
     models: list[PlacedWords], best: RestCounts, knowing: RestCounts, not_knowing: RestCounts
 ) -> PrimeScores:
-    prime = knowing.bound
-    oracles = [divisibility(_answered(o, models[0]), prime) for o in (best, knowing, not_knowing)]
+    prime, first = knowing.bound, models[0]
+    oracles = [divisibility(_answered(o, first), prime) for o in (best, knowing, not_knowing)]
     return PrimeScores(
-        prime, _over_seeds(lambda words: divisibility(words, prime), models), *oracles
+        prime,
+        _over_seeds(lambda words: divisibility(words, prime), models),
+        divisibility(replace(first, predicted=first.true), prime),
+        *oracles,
     )
 
 
@@ -254,6 +278,8 @@ def plot(result: Result) -> Figure:
     grey["label"] = f"oracle, B = {result.oracle_bound}"
     agreements.plot(bounds, _values(s.best_match.excess for s in first.bounds), **grey)
     noticed.plot(primes, _values(s.best_match.noticed for s in first.primes), **grey)
+    truth = _values(s.truth.noticed for s in first.primes)
+    noticed.plot(primes, truth, color="black", lw=1, ls="--", label="true words")
     for place, style in zip(result.places, styles(), strict=True):
         style |= {"ms": 4, "lw": 1, "label": place.name}
         plot_estimates(agreements, bounds, [s.agreement.excess for s in place.bounds], **style)
@@ -285,6 +311,8 @@ def _plot_transfer(accuracy: Axes, nats: Axes, result: Result) -> None:
         accuracy.plot(x, [score.accuracy for score in each], **style)
         nats.plot(x, [score.nats for score in each], **style)
     accuracy.plot(x, [place.accuracy for place in result.places], "k_", ms=14, label="model")
+    model: dict[str, Any] = {"color": "black", "linestyle": "", "marker": "_", "ms": 14}
+    plot_estimates(nats, list(x), [place.nats for place in result.places], **model)
     for axes, label in ((accuracy, "word accuracy"), (nats, "nats per word")):
         axes.set_xticks(x, [place.name for place in result.places])
         axes.set_ylabel(label)
@@ -297,11 +325,12 @@ def _plot_transfer(accuracy: Axes, nats: Axes, result: Result) -> None:
 def caption(result: Result) -> str:
     how, bound, last = result.generation, result.oracle_bound, result.transfers_of_best_match()[-1]
     names = [place.name for place in result.places]
-    freezing = [
+    known, unknown = (
         f"{frozen.accuracy - last.re_estimated.accuracy:+.4f} in accuracy and"
         f" {frozen.nats - last.re_estimated.nats:+.3f} nats a word".replace("-", "−")
         for frozen in (last.frozen, last.size_unknown)
-    ]
+    )
+    own = join(format_estimate(place.nats) for place in result.places)
     matched = [s.agreement for place in result.places for s in place.bounds if s.bound == bound]
     same, expected = (
         join(f"{value:.3f}" for value in _values(estimates))
@@ -312,29 +341,39 @@ def caption(result: Result) -> str:
         f"Left: the oracle of B = {bound}, whose accuracy is closest to the model's. It knows n"
         f" modulo the powers of the primes up to {bound}. It is estimated again at each place, or"
         f" frozen: estimated near {format_integer(result.estimated_at)}, in the training text, on"
-        f" {result.integers:,} integers. A frozen oracle knows the size of n, or answers as if n"
-        f" were an integer of the training text. Near {names[-1]} this makes a difference of"
-        f" {freezing[0]}, or of {freezing[1]}. Middle and right: the words of continuations (β = ∞)"
-        f" of {how.prompts} prompts of {how.tokens} tokens near each place by as many tokens"
-        f" ({plural(result.seeds, 'seed')} of the model, 95 % intervals). Middle: how often the"
+        f" {result.integers:,} integers. Near {names[-1]}, freezing makes a difference of"
+        f" {known} if the oracle knows the size of n, and of {unknown} if it answers as if n were"
+        " an integer of the training text (size unknown). The model's own nats a word are"
+        f" {own} near {join(names)}: of the {result.scored_tokens} tokens after"
+        f" {result.scored.prompts} prompts of {result.scored.tokens} tokens. Middle and right: the"
+        " words of continuations (β = ∞) of"
+        f" {how.prompts} prompts of {how.tokens} tokens near each place by as many tokens"
+        f" ({plural(result.seeds, 'seed')} of the model; 95 % intervals over {how.blocks} blocks of"
+        " the text, and over seeds if there are several). Middle: how often the"
         " model gives the word of the frozen oracle of B that knows the size of n, as (same −"
         " expected) / (1 − expected). Expected is the share if the model's words are shuffled among"
         f" the integers with the same true word. For B = {bound} the same words are {same} of all"
         f" words near {join(names)}; {expected} are expected. Right: if a prime p divides n, the"
-        " true word has one more child at its root. The panel shows how many more children the"
-        " model writes where p divides n than elsewhere in the same continuation: 0 for a model"
-        " that knows nothing about n modulo p, 1 for an oracle that does. The primes with more than"
+        " true word has about one more child at its root on average (dashed, near"
+        f" {names[0]}). The panel shows how many more children the model writes where p divides n"
+        " than elsewhere in the same continuation: 0 for a model that knows nothing about n modulo"
+        " p, about 1 for an oracle that does. The primes with more than"
         f" one half at every place are {join(noticed) if noticed else 'none'}. Grey: the oracle of"
         f" B = {bound} in the place of the model, near {names[0]}."
     )
 
 
 def table(result: Result) -> Table:
-    header = ["integers near", "B = p"]
+    header = ["integers near", *_interval("model's nats per word"), "B = p"]
     header += [f"oracle {label}: {what}" for label in FROZEN.values() for what in WHAT]
     header += [*_interval("same word"), "expected same", "same wrong word", "expected same wrong"]
     header += [*_interval("excess"), "excess of the best match", "words with p | n"]
-    header += [*_interval("noticed"), "noticed by the best match", *_interval("recall, p | n")]
+    header += [
+        *_interval("noticed"),
+        "noticed in true words",
+        "noticed by the best match",
+        *_interval("recall, p | n"),
+    ]
     header += ["recall, p ∤ n", "recall, p | n, oracle that knows p"]
     header += ["recall, p | n, oracle that does not"]
     rows = []
@@ -348,8 +387,9 @@ def table(result: Result) -> Table:
             ]
             numbers = [*oracles, *found.same, found.expected.value, found.same_wrong.value]
             numbers += [found.expected_wrong.value, *found.excess, scores.best_match.excess.value]
-            more = _prime_cells(prime) if prime else [""] * (len(header) - len(numbers) - 2)
-            rows.append([place.name, scores.bound, *map(cell, numbers), *more])
+            more = _prime_cells(prime) if prime else [""] * (len(header) - len(numbers) - 5)
+            own = map(cell, place.nats)
+            rows.append([place.name, *own, scores.bound, *map(cell, numbers), *more])
     return header, rows
 
 
@@ -359,7 +399,8 @@ def _interval(name: str) -> list[str]:
 
 def _prime_cells(scores: PrimeScores) -> list[float | str]:
     model = scores.model
-    numbers = [*model.noticed, scores.best_match.noticed.value, *model.recall]
+    numbers = [*model.noticed, scores.truth.noticed.value, scores.best_match.noticed.value]
+    numbers += [*model.recall]
     numbers += [model.recall_elsewhere.value]
     numbers += [scores.knowing.recall.value, scores.not_knowing.recall.value]
     return [model.words, *map(cell, numbers)]

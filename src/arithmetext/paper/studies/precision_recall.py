@@ -15,7 +15,7 @@ from ...evaluation.estimates import (
     Estimate,
     all_of,
     decided_above,
-    inside,
+    decided_within,
     overlaps,
     wilson,
 )
@@ -353,7 +353,7 @@ def _close(
         f"{format_estimate(score.precision)} and {format_estimate(score.recall)} for {word}"
         for word, score in scores.items()
     ]
-    found = [inside(gpt[word].f1, *span) if word in gpt else False for word in words]
+    found = [decided_within(gpt[word].f1, *span) if word in gpt else False for word in words]
     agrees = all_of(found)
     return Verdict(
         key=key,
