@@ -15,12 +15,14 @@ from arithmetext.evaluation.estimates import (
     difference,
     format_estimate,
     mean_and_error,
+    over_prompts,
     over_seeds_and_blocks,
     overlaps,
     rate,
     ratio,
     ratio_of_geometric_means,
     share,
+    share_of,
     t_quantile,
     wilson,
     with_seed_spread,
@@ -212,3 +214,48 @@ def test_a_ratio_of_geometric_means_is_scipys_t_interval(
         assert np.allclose((low, high), (theirs.low, theirs.high), rtol=1e-5, atol=1e-5)
     assert found.value is not None
     assert math.isclose(found.value, gmean(one) / gmean(two))
+
+
+def shares(counts: np.ndarray) -> np.ndarray:
+    return share_of(counts[..., 0], counts[..., 1])
+
+
+def counts_of(seeds: int, chance: float, seed: int) -> np.ndarray:
+    """Hits among ten, [seeds, 40 prompts, 2]."""
+    hits = np.random.default_rng(seed).binomial(10, chance, (seeds, 40))
+    return np.stack([hits, np.full_like(hits, 10)], -1)
+
+
+def test_a_share_over_prompts_is_a_rate() -> None:
+    counts = counts_of(3, 0.4, 1)
+    expected = rate(counts[..., 0], counts[..., 1])
+    # The resamples are moved to have the value as their mean.
+    assert over_prompts(shares, counts) == pytest.approx(expected, abs=2e-3)
+
+
+def test_a_difference_over_prompts_is_paired_and_has_the_spread_of_both_models() -> None:
+    one, two = counts_of(3, 0.4, 1), counts_of(2, 0.4, 2)
+    found = over_prompts(lambda a, b: shares(a) - shares(b), one, two)
+    by_prompt = (one.mean(0) - two.mean(0))[:, 0] / 10
+    spread = with_seed_spread(ratio(by_prompt), shares(one.sum(1)).tolist())
+    assert found == pytest.approx(with_seed_spread(spread, shares(two.sum(1)).tolist()), abs=2e-3)
+    nothing = over_prompts(lambda a, b: shares(a) - shares(b), one, one)
+    assert nothing.value == 0
+
+
+def test_a_share_of_nothing_is_unknown() -> None:
+    assert over_prompts(shares, np.zeros((2, 5, 2))) == UNKNOWN
+
+
+def test_the_interval_of_a_maximum_is_not_moved_up() -> None:
+    """The maximum of ten equal chances is too high in every resample."""
+    counts = np.random.default_rng(0).binomial(10, 0.5, (1, 40, 10))
+    found = over_prompts(lambda sums: sums.max(-1) / 400, counts)
+    weights = np.random.default_rng(0)
+    assert found.low < found.value < found.high
+    chosen = weights.integers(0, 40, (500, 40))
+    drawn = counts[0][chosen].sum(1).max(-1) / 400
+    assert drawn.mean() > found.value
+    assert found.high - found.low == pytest.approx(
+        np.ptp(np.quantile(drawn, [0.025, 0.975])), rel=0.3
+    )

@@ -1,6 +1,6 @@
 """Numbers with their 95 % confidence intervals: the bootstrap over prompts, and Wilson's."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from math import exp, hypot, inf, pi, sqrt, tan
 from statistics import NormalDist
@@ -58,6 +58,38 @@ def rate(hits: NDArray[np.int64], among: NDArray[np.int64]) -> Estimate:
     by_seed = [h / a for h, a in zip(hits.sum(1), among.sum(1), strict=True) if a]
     value, low, high = with_seed_spread(ratio(hits.sum(0), among.sum(0)), by_seed)
     return Estimate(value, max(0.0, low or 0.0), min(1.0, high or 0.0))
+
+
+def over_prompts(statistic: Callable[..., NDArray[np.float64]], *models: NDArray[Any]) -> Estimate:
+    """A statistic of counts, [seeds, prompts, ...] for each model, summed over the prompts.
+
+    `statistic` takes an array [samples, ...] for each model and returns [samples]; NaN is unknown.
+    The bootstrap draws the same prompts for all models (a paired bootstrap). Its resamples are
+    moved to have the value as their mean, because those of a maximum are too high. The spread over
+    the seeds of each model widens the interval.
+    """
+    prompts = models[0].shape[1]
+    weights = np.vstack([np.ones(prompts), resamples(prompts)])
+    sums = [np.tensordot(weights, counts.mean(0), 1) for counts in models]
+    value, *drawn = statistic(*sums).tolist()
+    known = np.array(drawn)[np.isfinite(drawn)]
+    if not np.isfinite(value):
+        return UNKNOWN
+    low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) - known.mean()
+    found = Estimate(value, value + min(0.0, float(low)), value + max(0.0, float(high)))
+    for i, counts in enumerate(models):
+        others = [np.repeat(each[:1], len(counts), 0) for each in sums]
+        by_seed = statistic(*others[:i], counts.sum(1), *others[i + 1 :])
+        found = with_seed_spread(found, by_seed[np.isfinite(by_seed)].tolist())
+    return found
+
+
+def share_of(hits: NDArray[np.float64], among: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Shares for `over_prompts`; NaN where there is nothing to divide by."""
+    shares: NDArray[np.float64] = np.divide(
+        hits, among, out=np.full(np.shape(hits), np.nan), where=among > 0
+    )
+    return shares
 
 
 def mean_and_error(values: NDArray[np.float64]) -> tuple[float, float]:
@@ -223,6 +255,33 @@ def decided_above(estimate: Estimate, level: float) -> bool | None:
     if above(estimate, level):
         return True
     return False if estimate.high is not None and estimate.high <= level else None
+
+
+def all_decided_above(estimates: Iterable[Estimate], level: float) -> bool | None:
+    """True if all intervals are above a level, False if one is below, None if that is not decided.
+
+    >>> low, high, wide = Estimate(1, 0, 2), Estimate(6, 5, 7), Estimate(4, 2, 6)
+    >>> [all_decided_above(each, 3) for each in ([high, high], [high, low, wide], [high, wide])]
+    [True, False, None]
+    """
+    return all_of(decided_above(each, level) for each in estimates)
+
+
+def all_of(outcomes: Iterable[bool | None]) -> bool | None:
+    """True if all are, False if one is False, otherwise None."""
+    found = list(outcomes)
+    return False if False in found else None if None in found else True
+
+
+def inside(estimate: Estimate, least: float, greatest: float) -> bool | None:
+    """Whether the interval is inside a range; False if wholly outside, None if neither.
+
+    >>> [inside(Estimate(0.4, 0.3, 0.5), *span) for span in ((0.2, 0.6), (0.6, 1), (0.4, 1))]
+    [True, False, None]
+    """
+    if within(estimate, least, greatest):
+        return True
+    return None if estimate.value is None or overlaps(estimate, least, greatest) else False
 
 
 def format_estimate(estimate: Estimate, digits: int = 3) -> str:

@@ -1,6 +1,6 @@
 """Numbers and lists in words, written the same way in every caption and verdict."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,11 @@ __all__ = [
     "format_percent",
     "format_percents",
     "join",
+    "over_prompts_in_words",
     "plural",
+    "seeds_in_words",
+    "sentences",
+    "undecided",
 ]
 
 
@@ -43,6 +47,41 @@ def plural(count: int, noun: str) -> str:
     ('1 token', '2,048 tokens')
     """
     return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def sentences(*parts: str) -> str:
+    """
+    >>> sentences("One.", "", "Two.")
+    'One. Two.'
+    """
+    return " ".join(filter(None, parts))
+
+
+def undecided(agrees: bool | None, why: str) -> str:
+    """Why a claim that was tested has no outcome; empty if it has one.
+
+    >>> undecided(None, "the interval contains 0.2")
+    'Tested, not decided: the interval contains 0.2.'
+    """
+    return f"Tested, not decided: {why}." if agrees is None else ""
+
+
+def seeds_in_words(seeds: Mapping[str, int]) -> str:
+    """
+    >>> seeds_in_words({"GPT-2": 3, "HMM": 5})
+    '3 of the GPT-2 and 5 of the HMM'
+    """
+    return join(f"{count} of the {name}" for name, count in seeds.items())
+
+
+def over_prompts_in_words(seeds: Mapping[str, int]) -> str:
+    """What intervals are over.
+
+    >>> over_prompts_in_words({"GPT-2": 1})
+    'bootstrapped over prompts'
+    """
+    widened = max(seeds.values()) > 1
+    return "bootstrapped over prompts" + ", widened by the spread over seeds" * widened
 
 
 def format_beta(beta: float) -> str:
