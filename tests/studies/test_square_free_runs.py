@@ -127,7 +127,17 @@ def test_intervals_that_do_not_decide_are_not_tested() -> None:
     by_key = {verdict.key: verdict for verdict in study.verdicts(made)}
     for key in ("long-runs-unlikely", "same-prompts"):
         assert by_key[key].agrees is None
-        assert study.UNDECIDED in by_key[key].why
+        assert by_key[key].why.startswith("Tested, not decided: ")
+
+
+def test_primary_prompts_that_do_not_decide_are_not_said_to_differ_from_others() -> None:
+    """Though the claim holds for other prompts."""
+    borderline = NOTHING | dict.fromkeys((4, 5, 6), -2.8)
+    made = result(dict.fromkeys(EVERYWHERE, AS_IN_THE_PAPER) | {PRIMARY: borderline})
+    first, *_ = study.verdicts(made)
+    assert first.agrees is None
+    assert first.why.startswith("Tested, not decided: ")
+    assert "inserted (16 and 64 tokens)" in first.why
 
 
 def test_the_filter_decides_nothing() -> None:

@@ -19,7 +19,7 @@ from ..figures import LINES, legend_above, plot_estimates, styles
 from ..outputs import Arrays
 from ..runs import TESTS_FAR, TrainedModel, hmm, ntp, several_seeds
 from ..study import Table, Verdict
-from ..wording import format_estimate, format_integer, join
+from ..wording import format_estimate, format_integer, join, seeds_in_words
 
 TITLE = "Impossible words against misplaced words"
 ORDER = 147
@@ -116,7 +116,6 @@ def plot(result: Result) -> Figure:
 
 def caption(result: Result) -> str:
     places, gpt = result.places, result.models["GPT-2"]
-    seeds = join(f"{count} of the {name}" for name, count in result.seeds.items())
     spread = ", widened by the spread over seeds" if max(result.seeds.values()) > 1 else ""
     pairs = join(
         f"{format_estimate(summary.paired['elsewhere'])} ({name})"
@@ -129,9 +128,10 @@ def caption(result: Result) -> str:
         " 36. Their cost is the negative log-likelihood after the text before them, averaged over"
         f" {gpt.left} of {places.number} places near {format_integer(places.at)} (seed"
         f" {places.seed}; the others have no matching words), with intervals of 95 %{spread}."
-        f" Trained models, with different seeds: {seeds}. Impossible words are less likely than"
-        f" those allowed elsewhere in {pairs} of the pairs. The HMM predicts from one token, so what"
-        " it shows as well needs no knowledge of the place."
+        f" Trained models, with different seeds: {seeds_in_words(result.seeds)}."
+        " Impossible words are less likely than those allowed elsewhere in"
+        f" {pairs} of the pairs. The HMM predicts from one token, so what it shows as well can be"
+        " seen from one token."
     )
 
 

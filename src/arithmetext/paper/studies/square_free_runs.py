@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ...evaluation.estimates import Estimate, decided_above
+from ...evaluation.estimates import Estimate, all_decided_above, all_of, decided_above
 from ...evaluation.separation import SHORT_RUNS, RunsSummary, RunSummary, runs_over_seeds
 from ...evaluation.square_free import LONGEST_RUN, RUNS, WAYS, RunLikelihoods, Way, runs
 from ...evaluation.subjects import EvaluatedModel
@@ -18,7 +18,15 @@ from ..figures import COLOURS, LINES, legend_above, ridges, styles
 from ..outputs import Arrays
 from ..runs import TESTS_FAR, TrainedModel, hmm, ntp, several_seeds
 from ..study import Table, Verdict, if_papers_model
-from ..wording import UNDECIDED, format_estimate, format_integer, format_percents, join
+from ..wording import (
+    format_estimate,
+    format_integer,
+    format_percents,
+    join,
+    seeds_in_words,
+    sentences,
+    undecided,
+)
 
 TITLE = "Four square-free words in a row"
 ORDER = 145
@@ -175,11 +183,11 @@ class Observation(NamedTuple):
 
 
 def _unlikely(scored: Scored) -> bool | None:
-    return _all_above([_complement(each.in_bulk) for each in scored.long("GPT-2")], IN_BULK)
+    return all_decided_above([_complement(each.in_bulk) for each in scored.long("GPT-2")], IN_BULK)
 
 
 def _short_in_bulk(scored: Scored) -> bool | None:
-    return _all_above([each.in_bulk for each in scored.short("GPT-2")], IN_BULK)
+    return all_decided_above([each.in_bulk for each in scored.short("GPT-2")], IN_BULK)
 
 
 def _separate(scored: Scored) -> bool | None:
@@ -187,7 +195,7 @@ def _separate(scored: Scored) -> bool | None:
 
 
 def _hmm_in_bulk(scored: Scored) -> bool | None:
-    return _all_above([each.in_bulk for each in scored.long("HMM")], IN_BULK)
+    return all_decided_above([each.in_bulk for each in scored.long("HMM")], IN_BULK)
 
 
 _BULK = "likelier than the least likely 2.5 % of the true prompts"
@@ -241,20 +249,10 @@ OBSERVATIONS = {
 }
 
 
-def _all_above(estimates: Iterable[Estimate], level: float) -> bool | None:
-    return _all(decided_above(each, level) for each in estimates)
-
-
-def _all(decided: Iterable[bool | None]) -> bool | None:
-    """Whether all hold; None if that is not decided."""
-    outcomes = set(decided)
-    return False if False in outcomes else None if None in outcomes else True
-
-
-def _any(decided: Iterable[bool | None]) -> bool | None:
-    """Whether one holds; None if that is not decided."""
-    outcomes = set(decided)
-    return True if True in outcomes else None if None in outcomes else False
+def _any(outcomes: Iterable[bool | None]) -> bool | None:
+    """True if one is, False if all are False, otherwise None."""
+    found = list(outcomes)
+    return True if True in found else None if None in found else False
 
 
 def _complement(share: Estimate) -> Estimate:
@@ -316,7 +314,7 @@ def _plot_observations(axes: Axes, result: Result) -> None:
 
 def caption(result: Result) -> str:
     prompts = result.prompts
-    seeds = join(f"{count} of the {name}" for name, count in result.seeds.items() if name != FILTER)
+    seeds = seeds_in_words({name: n for name, n in result.seeds.items() if name != FILTER})
     spread = ", widened by the spread over seeds" if max(result.seeds.values()) > 1 else ""
     return (
         f"Prompts near {format_integer(prompts.at)} (seed {prompts.seed}), {prompts.sequences} of"
@@ -361,11 +359,12 @@ def _verdict(result: Result, key: str, observation: Observation) -> Verdict:
     held = observation.holds(primary)
     elsewhere = _any(observation.holds(each) for each in result.scored if each.way in FITTING)
     where = _places([each for each in result.scored if observation.holds(each)])
+    agrees = held or (None if elsewhere else elsewhere)
     why = f"It holds for: {where}."
-    if not held and elsewhere:
+    if held is False and elsewhere:
         why = f"It depends on how the prompts are made, which the paper does not say. {why}"
-    elif elsewhere is None:
-        why = f"{UNDECIDED} {why}"
+    elif not held:
+        why = sentences(undecided(agrees, "intervals contain the bound"), why)
     return Verdict(
         key=key,
         claim=observation.claim,
@@ -373,7 +372,7 @@ def _verdict(result: Result, key: str, observation: Observation) -> Verdict:
         ours=f"{primary.way}, {primary.length} tokens: {observation.found(primary)}",
         criterion=f"{observation.criterion}. The prompts were chosen in advance; it differs if it"
         f" holds for no length of prompts made {join(FITTING)}",
-        agrees=held or (None if elsewhere else elsewhere),
+        agrees=agrees,
         why=why,
     )
 
@@ -382,8 +381,7 @@ def _all_four(result: Result) -> Verdict:
     every = [o.holds for o in OBSERVATIONS.values()]
     counts = [sum(holds(each) is True for holds in every) for each in result.scored]
     most = [each for each, count in zip(result.scored, counts, strict=True) if count == max(counts)]
-    agrees = _any(_all(holds(each) for holds in every) for each in result.scored)
-    also = f" {UNDECIDED}" if agrees is None else ""
+    agrees = _any(all_of(holds(each) for holds in every) for each in result.scored)
     return Verdict(
         key="same-prompts",
         claim="The four observations hold for the same prompts.",
@@ -391,7 +389,10 @@ def _all_four(result: Result) -> Verdict:
         ours=f"at most {max(counts)} of 4 together: {_places(most)}",
         criterion="prompts of some length, made in one of our three ways, show all four",
         agrees=agrees,
-        why=f"The paper may have made its prompts in a way that we did not try.{also}",
+        why=sentences(
+            undecided(agrees, "intervals contain the bound"),
+            "The paper may have made its prompts in a way that we did not try.",
+        ),
     )
 
 

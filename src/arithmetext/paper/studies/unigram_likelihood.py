@@ -38,7 +38,7 @@ from ..figures import MARKERS, legend_above, plot_estimates, ridges, styles, tok
 from ..outputs import Arrays
 from ..runs import TEST_NEAR, TrainedModel, TrainingFacts, ntp, several_seeds
 from ..study import Table, Verdict, if_papers_model
-from ..wording import UNDECIDED, format_estimate, format_integer, plural
+from ..wording import format_estimate, format_integer, plural, undecided
 
 TITLE = "True text against random tokens"
 ORDER = 140
@@ -302,8 +302,8 @@ def caption(result: Result) -> str:
         f" of a control, with intervals of 95 %{spread}. The controls are random tokens, shuffled"
         " words, words shuffled within blocks of eight, the text backwards, and the text with one"
         f" word deleted. Chance level is 0.5. From {shortest} to {longest} tokens the area goes"
-        f" from {change('unigram')} for random tokens, from {change('shuffled in eights')} for words"
-        f" shuffled in eights, from {change('backwards')} for the text backwards and from"
+        f" from {change('unigram')} for random tokens, from {change('shuffled in eights')} for"
+        f" words shuffled in eights, from {change('backwards')} for the text backwards and from"
         f" {change('deleted')} for a deleted word. Below, a positive control: the area of the text"
         f" against the reversed text ({control.sequences} sequences of"
         f" {control.length} tokens, seed {control.seed}) for small models, one trained on the text"
@@ -360,7 +360,7 @@ def verdicts(result: Result) -> list[Verdict]:
             f" {format_estimate(result.areas('unigram')[0])}",
             criterion="the interval of the overlap is above one half",
             agrees=overlapping,
-            why=UNDECIDED if overlapping is None else "",
+            why=undecided(overlapping, "the interval contains one half"),
         ),
         Verdict(
             key="grows",
