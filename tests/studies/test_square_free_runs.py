@@ -5,7 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from arithmetext import sources
 from arithmetext.evaluation.codec import from_json, to_json
+from arithmetext.evaluation.estimates import Estimate
 from arithmetext.evaluation.square_free import RUNS, WAYS
 from arithmetext.evaluation.subjects import EvaluatedModel
 from arithmetext.models.hmm import HMM, HMMConfig
@@ -14,9 +16,9 @@ from arithmetext.paper.study import all_studies
 from arithmetext.text.splits import splits
 from arithmetext.tokens import WordTokens
 
-from .cases import draw, outcomes
+from .cases import Case, draw, edited, outcomes
 
-PROMPTS = study.PromptsOfRuns(10**13, (16, 64), sequences=200, blocks=10, seed=0)
+PROMPTS = study.PromptsOfRuns(10**13, (16, 64, 256, 1024), sequences=200, blocks=10, seed=0)
 
 # The likelihoods of runs, relative to those of true prompts, in standard deviations: the HMM cannot
 # tell, and the GPT-2 finds all runs unlikely, or those that never occur.
@@ -54,7 +56,7 @@ def found(*args: Any, **named: Any) -> dict[str, bool | None]:
 
 
 EVERYWHERE = [(way, length) for way in WAYS for length in PROMPTS.lengths]
-PRIMARY = ("by residue", 64)
+PRIMARY = ("by residue", 1024)
 KEYS = [*study.OBSERVATIONS, "same-prompts"]
 
 
@@ -92,6 +94,42 @@ def test_each_claim_can_differ(
     assert outcome == {key: key not in missing for key in KEYS}
 
 
+# The GPT-2 finds long runs unlikely by residue only. The HMM finds them unlikely too, unless they are
+# inserted into long text.
+BY_RESIDUE = {
+    (way, length): AS_IN_THE_PAPER if way == "by residue" else NOTHING for way, length in EVERYWHERE
+}
+BASE = result(
+    BY_RESIDUE, dict.fromkeys(EVERYWHERE, AS_IN_THE_PAPER) | {("inserted", 1024): NOTHING}
+)
+OUTCOMES = dict.fromkeys(KEYS, True) | {"hmm-long-runs-within": None, "same-prompts": False}
+
+# Position 7 is that of the primary prompts, 8 to 11 are those of inserted runs.
+GPT, HMM_RUNS = "scored.7.models.GPT-2", "scored.7.models.HMM.runs"
+WIDE, HIGH = Estimate(0.5, 0.1, 0.95), Estimate(0.9, 0.85, 0.95)
+CASES: list[Case] = [
+    ({f"{GPT}.runs.3.in_bulk": WIDE}, {"long-runs-unlikely": None}),
+    ({f"{GPT}.runs.1.in_bulk": WIDE}, {"short-runs-within": None}),
+    ({f"{GPT}.runs.0.in_bulk": WIDE}, {}),
+    ({f"{GPT}.separation": WIDE}, {"long-below-short": None}),
+    ({f"{HMM_RUNS}.{k}.in_bulk": HIGH for k in (3, 4)}, {}),
+    (
+        {f"{HMM_RUNS}.{k}.in_bulk": HIGH for k in (2, 3, 4)},
+        {"hmm-long-runs-within": True, "same-prompts": True},
+    ),
+    (
+        {f"scored.{i}.models.HMM.runs.2.in_bulk": Estimate(0, 0, 0.1) for i in range(8, 12)},
+        {"hmm-long-runs-within": False},
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_cases_turn_what_they_name(case: Case) -> None:
+    edits, expected = case
+    assert outcomes(all_studies()["square_free_runs"], edited(BASE, edits)) == OUTCOMES | expected
+
+
 def test_a_claim_that_holds_for_other_prompts_only_is_not_tested() -> None:
     for place in (("inserted", 16), ("by residue", 16)):
         made = result(dict.fromkeys(EVERYWHERE, ALL_LOW) | {place: AS_IN_THE_PAPER})
@@ -106,14 +144,14 @@ def test_a_claim_that_holds_for_other_prompts_only_is_not_tested() -> None:
 
 
 def test_prompts_that_do_not_fit_the_description_decide_no_observation() -> None:
-    outcome = found(dict.fromkeys(EVERYWHERE, ALL_LOW) | {("by frequency", 64): AS_IN_THE_PAPER})
+    outcome = found(dict.fromkeys(EVERYWHERE, ALL_LOW) | {("by frequency", 1024): AS_IN_THE_PAPER})
     assert outcome["short-runs-within"] is outcome["long-below-short"] is False
     assert outcome["same-prompts"] is True
 
 
 def test_four_observations_of_different_prompts_are_not_together() -> None:
     """The longest show that long runs are unlikely, shorter ones that short runs are not."""
-    gpt = {(way, length): ALL_LOW if length == 64 else NOTHING for way, length in EVERYWHERE}
+    gpt = {(way, length): ALL_LOW if length == 1024 else NOTHING for way, length in EVERYWHERE}
     outcome = found(gpt)
     assert outcome["long-runs-unlikely"] is True
     assert outcome["short-runs-within"] is None
@@ -137,7 +175,7 @@ def test_primary_prompts_that_do_not_decide_are_not_said_to_differ_from_others()
     first, *_ = study.verdicts(made)
     assert first.agrees is None
     assert first.why.startswith("Tested, not decided: ")
-    assert "inserted (16 and 64 tokens)" in first.why
+    assert "inserted (16, 64, 256 and 1024 tokens)" in first.why
 
 
 def test_the_filter_decides_nothing() -> None:
@@ -172,6 +210,13 @@ def test_an_hmm_is_scored_in_both_readings() -> None:
     )
     assert all(len(values) == 3 for values in one.values())
     assert not any(np.allclose(one[name], whole[name]) for name in one)
+
+
+def test_statistics_leave_kept_likelihoods_valid() -> None:
+    for function in ("run_likelihoods", "filtered_run_likelihoods"):
+        files = sources.of_function("paper.studies.square_free_runs", function)
+        assert "evaluation/square_free.py" in files
+        assert not {"evaluation/separation.py", "evaluation/estimates.py"} & files.keys()
 
 
 def test_the_result_is_drawn_and_restored() -> None:

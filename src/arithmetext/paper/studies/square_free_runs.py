@@ -133,7 +133,7 @@ def run_likelihoods(model: EvaluatedModel, prompts: PromptsOfRuns) -> Arrays:
         seed=prompts.seed,
     ):
         arrays[f"{each.length} true"] = each.true
-        arrays |= {f"{each.length} {each.way} {run}": row for run, row in each.runs.items()}
+        arrays |= {f"{each.length} {each.way} {count}": row for count, row in each.runs.items()}
     return arrays
 
 
@@ -241,10 +241,7 @@ OBSERVATIONS = {
         f"for all these run lengths, the interval of the share that is {_BULK} is above {IN_BULK}"
         " (true prompts: 0.975)",
         _hmm_in_bulk,
-        lambda scored: (
-            f"{_in_bulk(scored.long('HMM'))}; as a filter of whole prompts, "
-            + ", ".join(format_percents(each.in_bulk) for each in scored.long(FILTER))
-        ),
+        lambda scored: f"{_in_bulk(scored.long('HMM'))}; {FILTER}: {_in_bulk(scored.long(FILTER))}",
     ),
 }
 

@@ -13,7 +13,14 @@ from itertools import pairwise
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ...evaluation.estimates import Estimate, above, bootstrap, decided_above, overlaps
+from ...evaluation.estimates import (
+    Estimate,
+    above,
+    all_decided_above,
+    bootstrap,
+    decided_above,
+    overlaps,
+)
 from ...evaluation.evaluate import doubling
 from ...evaluation.likelihood import (
     CONTROLS,
@@ -38,7 +45,7 @@ from ..figures import MARKERS, legend_above, plot_estimates, ridges, styles, tok
 from ..outputs import Arrays
 from ..runs import TEST_NEAR, TrainedModel, TrainingFacts, ntp, several_seeds
 from ..study import Table, Verdict, if_papers_model
-from ..wording import format_estimate, format_integer, plural, undecided
+from ..wording import format_estimate, format_integer, plural, sentences, undecided
 
 TITLE = "True text against random tokens"
 ORDER = 140
@@ -47,6 +54,7 @@ COST = {"laptop": 90, "gpu": 240}
 PAPER_DISJOINT = 32  # tokens beyond which the paper's histograms do not overlap
 SMALL_N = 10**5  # the models of the positive control memorise part of this text
 READERS = ("forward", "backward")  # the directions in which they read the text in training
+BOTH = "forward minus backward"
 TEXTS = ("training range", "next range")  # 2..n, of which they read a part, and n..2n
 
 
@@ -96,7 +104,7 @@ class Reversal:
 
     n: int
     text: str  # one of `TEXTS`
-    reader: str  # "forward", "backward" or "forward minus backward"
+    reader: str  # one of `READERS`, or `BOTH`
     auc: Estimate
     nats: Estimate  # by which the text is likelier, per sequence
 
@@ -188,7 +196,7 @@ def compare_readers(n: int, scored: dict[str, Arrays]) -> list[Reversal]:
     return [
         Reversal(n, text, name, auc(true, other), mean(true - other))
         for text in TEXTS
-        for name, arrays in (*scored.items(), ("forward minus backward", both))
+        for name, arrays in (*scored.items(), (BOTH, both))
         for true, other in [(arrays[f"{text} text"], arrays[f"{text} reversed"])]
     ]
 
@@ -309,8 +317,8 @@ def caption(result: Result) -> str:
         f" {control.length} tokens, seed {control.seed}) for small models, one trained on the text"
         " of 2..n and one on the reversed text, one seed each, and for the difference of their"
         " log-likelihoods. The text is from the training range 2..n, of which they read a part, or"
-        " from n..2n. They memorise some of it if n is small, so this shows that the test sees a"
-        " memorised direction, not that it would see a weaker one."
+        " from n..2n. They memorise some of it if n is small. So this can show that the test sees a"
+        " memorised direction, but not that it would see a weaker one."
     )
 
 
@@ -349,6 +357,7 @@ def verdicts(result: Result) -> list[Verdict]:
     backwards = result.areas("backwards")[-1]
     tells = "does not tell" if overlaps(result.backwards, 0, 0) else "tells"
     overlapping = decided_above(result.short_overlap, 0.5)
+    ordered = all_decided_above([shuffled, eights], 0.5)
     agreeing = [
         Verdict(
             key="short-overlap",
@@ -392,12 +401,15 @@ def verdicts(result: Result) -> list[Verdict]:
             ours=f"area under the ROC curve at {last.length} tokens {format_estimate(shuffled)}"
             f" against shuffled words, {format_estimate(eights)} against words shuffled in eights",
             criterion="the intervals of both areas are above one half",
-            agrees=above(shuffled, 0.5) and above(eights, 0.5),
-            why=f"A token is {result.training.token}; shuffling words keeps what is inside them."
-            f" The likelihood {tells} the direction: the text is likelier than the text backwards"
-            f" by {format_estimate(result.backwards, 2)} nats a sequence (area"
-            f" {format_estimate(backwards)})."
-            f" {_control(result)}",
+            agrees=ordered,
+            why=sentences(
+                undecided(ordered, "an interval contains one half"),
+                f"A token is {result.training.token}; shuffling words keeps what is inside them.",
+                f"The likelihood {tells} the direction: the text is likelier than the text"
+                f" backwards by {format_estimate(result.backwards, 2)} nats a sequence (area"
+                f" {format_estimate(backwards)}).",
+                _control(result),
+            ),
         ),
     ]
     return if_papers_model(agreeing, result.training.stand_in)
@@ -423,7 +435,9 @@ def _control(result: Result) -> str:
     for (n, text), rows in _by_text(result.reversal).items():
         areas = ", ".join(f"{format_estimate(row.auc, 2)} ({row.reader})" for row in rows)
         parts.append(f"n = {format_integer(n)}, {text}: {areas}")
+    small = min(result.reversal, key=lambda row: (row.n, row.text != TEXTS[0], row.reader != BOTH))
+    sees = "sees" if above(small.nats, 0) else "does not even see"
     return (
         f"Positive control, areas of small models, one seed each: {'; '.join(parts)}. So the test"
-        " sees a direction that a model has memorised."
+        f" {sees} a direction that models have memorised."
     )
