@@ -94,8 +94,8 @@ def test_each_claim_can_differ(
     assert outcome == {key: key not in missing for key in KEYS}
 
 
-# The GPT-2 finds long runs unlikely by residue only. The HMM finds them unlikely too, unless they are
-# inserted into long text.
+# The GPT-2 finds long runs unlikely by residue only. The HMM finds them unlikely too, unless they
+# are inserted into long text.
 BY_RESIDUE = {
     (way, length): AS_IN_THE_PAPER if way == "by residue" else NOTHING for way, length in EVERYWHERE
 }
