@@ -329,9 +329,9 @@ def test_likelihoods_are_measured_as_they_should(
         trained,
         shared | {"lengths": lengths},
     )
-    shared["length"] = 80
-    assert calls["runs"] == (tokens, [window], trained, shared | {"way": "by frequency"})
-    assert calls["impossible"] == (tokens, [window], trained, shared)
+    by_frequency = shared | {"lengths": [80], "ways": ("by frequency",)}
+    assert calls["runs"] == (tokens, [window], trained, by_frequency)
+    assert calls["impossible"] == (tokens, [window], trained, shared | {"length": 80})
     assert calls["nats_and_words"][0].following.shape == (8, 32)
     assert set(found) >= {"context", "likelihood", "square_free_runs", "impossible"}
     assert len(found["likelihood"]) == 7 * 5

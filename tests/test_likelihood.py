@@ -14,24 +14,28 @@ from scipy.stats import norm, t
 from torch import Tensor
 
 from arithmetext.errors import InputError
-from arithmetext.evaluation import likelihood as module
+from arithmetext.evaluation import likelihood
 from arithmetext.evaluation.codec import to_json
 from arithmetext.evaluation.estimates import Estimate, share
 from arithmetext.evaluation.likelihood import (
     CONTROLS,
     ControlComparison,
     Sequences,
-    auc,
     compare_with_controls,
+    shuffled_in_blocks,
+    token_frequencies,
+)
+from arithmetext.evaluation.scoring import score
+from arithmetext.evaluation.separation import (
+    auc,
+    distributions,
     mean,
     over_seeds,
     overlap,
     paired,
-    shuffled_in_blocks,
     standardised_difference,
-    token_frequencies,
+    summarise_control,
 )
-from arithmetext.evaluation.scoring import score
 from arithmetext.models.gpt import GPT, GPTConfig
 from arithmetext.models.hmm import HMM, HMMConfig
 from arithmetext.models.language import Prompts
@@ -177,9 +181,9 @@ def test_distance_is_in_standard_deviations() -> None:
 
 def test_one_random_sequence_as_likely_as_a_true_one_is_an_overlap() -> None:
     other = TRUE - 2
-    assert ControlComparison(64, "unigram", TRUE, other).distributions().disjoint
+    assert distributions(ControlComparison(64, "unigram", TRUE, other)).disjoint
     other[5] = TRUE.min()
-    assert not ControlComparison(64, "unigram", TRUE, other).distributions().disjoint
+    assert not distributions(ControlComparison(64, "unigram", TRUE, other)).disjoint
 
 
 # Sequences
@@ -223,7 +227,7 @@ def test_a_sequence_is_decided_by_seed_control_length_and_place(tokenizer: Token
 @pytest.fixture
 def stretches(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> Sequences:
     """Sequences that return their words instead of encoding them."""
-    monkeypatch.setattr(module, "cut", lambda tokenizer, words, length: words)
+    monkeypatch.setattr(likelihood, "cut", lambda tokenizer, words, length: words)
     return sequences(tokenizer)
 
 
@@ -335,7 +339,7 @@ def test_a_uniform_model_cannot_separate(tokenizer: Tokenizer) -> None:
     )
     assert [(f.length, f.control) for f in found] == [(n, c) for n in (2, 9) for c in CONTROLS]
     for each in found:
-        summary = each.summary()
+        summary = summarise_control(each)
         assert summary.auc.value == summary.paired.value == 0.5
         for level in (summary.true, summary.other):
             assert level.value == pytest.approx(-math.log(tokenizer.size))
@@ -346,7 +350,7 @@ def test_a_bigram_model_separates_longer_sequences_better(tokenizer: Tokenizer) 
     found = compare_with_controls(
         bigrams(tokenizer), tokenizer, [TEXT.test], TEXT.train, number=150, lengths=[4, 64], seed=0
     )
-    summaries = {(f.length, f.control): f.summary() for f in found}
+    summaries = {(f.length, f.control): summarise_control(f) for f in found}
     for control in CONTROLS[:3]:
         short, long = (summaries[length, control] for length in (4, 64))
         assert long.auc.low > 0.55
@@ -390,7 +394,7 @@ def test_a_perfect_model_separates_every_control(tokenizer: Tokenizer) -> None:
         model, tokenizer, [TEXT.test], TEXT.train, number=12, lengths=[at.length], seed=0
     )
     for each in found:
-        summary = each.summary()
+        summary = summarise_control(each)
         assert summary.paired.value > 0.9
         assert summary.auc.value > (0.55 if each.control == "deleted" else 0.7)
         assert summary.true.value > summary.other.value
@@ -404,7 +408,7 @@ def test_impossible_sequences_have_no_mean() -> None:
         Table(logs), tokenizer, [TEXT.test], TEXT.train, number=30, lengths=[60], seed=0
     )
     for each in found:
-        summary = each.summary()
+        summary = summarise_control(each)
         assert summary.true == summary.other == (None, None, None)
         assert 0 < summary.auc.low < summary.auc.high < 1
 
@@ -420,7 +424,7 @@ def test_likelihoods_do_not_depend_on_the_number_of_sequences(name: str) -> None
     ).double()
     close = {"rtol": tolerance(64)}  # a logarithm of a sum over 64 tokens
 
-    def scored(number: int) -> list[module.ControlComparison]:
+    def scored(number: int) -> list[ControlComparison]:
         return compare_with_controls(
             model, tokenizer, [TEXT.test], TEXT.train, number=number, lengths=[5, 128], seed=2
         )

@@ -27,6 +27,7 @@ from arithmetext.files import sole_writer
 from arithmetext.paper import report, runs
 from arithmetext.paper import study as studies
 from arithmetext.paper.runs import PromptSettings, TrainedModel
+from arithmetext.paper.studies.impossible_words import Places
 from arithmetext.paper.studies.mlm_accuracy import Masking
 from arithmetext.paper.studies.square_free_runs import PromptsOfRuns
 from arithmetext.paper.studies.unigram_likelihood import (
@@ -116,7 +117,7 @@ SMALL: dict[str, dict[str, Any]] = {
     },
     "unigram_likelihood": {
         "models": (_NTP,),
-        "sequences": SequenceSettings(98 * 10**9, 64, sequences=8, blocks=2, seed=0),
+        "sequences": SequenceSettings(98 * 10**9, (2, 8, 64), sequences=8, blocks=2, seed=0),
         "reversal": (ReversalSettings(10**5, 64, sequences=8, seed=0),),
         "readers": {
             direction: (TrainedModel("ntp-laptop", ("n=1e5", f"direction={direction}", *_READER)),)
@@ -126,6 +127,10 @@ SMALL: dict[str, dict[str, Any]] = {
     "square_free_runs": {
         "models": {"GPT-2": (_NTP,), "HMM": (_HMM,)},
         "prompts": PromptsOfRuns(10**13, (16, 64), sequences=8, blocks=2, seed=0),
+    },
+    "impossible_words": {
+        "models": {"GPT-2": (_NTP,), "HMM": (_HMM,)},
+        "places": Places(10**13, 64, number=8, blocks=2, seed=0),
     },
     **{
         name: {"models": {"GPT-2": (_NTP,), "HMM": (_HMM,)}, "generation": _GENERATION}

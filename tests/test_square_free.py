@@ -2,8 +2,9 @@
 
 import json
 import math
-from functools import partial
+from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +15,15 @@ from torch import Tensor
 
 from arithmetext.errors import InputError
 from arithmetext.evaluation.codec import to_json
-from arithmetext.evaluation.estimates import wilson
-from arithmetext.evaluation.likelihood import auc
+from arithmetext.evaluation.estimates import Estimate, wilson
+from arithmetext.evaluation.separation import (
+    SHORT_RUNS,
+    auc,
+    runs_over_seeds,
+    stretches_over_seeds,
+    summarise_runs,
+    summarise_stretches,
+)
 from arithmetext.evaluation.square_free import (
     KINDS,
     RUNS,
@@ -34,9 +42,7 @@ from arithmetext.evaluation.square_free import (
     place_for_run,
     runs,
     runs_at,
-    runs_over_seeds,
     spliced,
-    stretches_over_seeds,
 )
 from arithmetext.models.gpt import GPT, GPTConfig
 from arithmetext.models.hmm import HMM, HMMConfig
@@ -50,7 +56,8 @@ from conftest import tolerance
 from stand_in import StandIn
 from test_likelihood import TEXT, Table, bigrams, uniform
 
-SAMPLE = WordSample(TEXT.train, 0)
+SAMPLES = {seed: WordSample(TEXT.train, seed) for seed in (0, 1, 3)}
+SAMPLE = SAMPLES[0]
 FREQUENCIES = SAMPLE.frequencies()
 
 
@@ -78,7 +85,7 @@ def test_frequencies_are_those_of_training() -> None:
     for word in ("10", "1010", "11001010"):
         share = shares[kinds == pack(word)]
         assert share == pytest.approx((text == pack(word)).mean(), rel=0.05)
-    assert not np.array_equal(shares[:9], WordSample(TEXT.train, 1).frequencies()[1][:9])
+    assert not np.array_equal(shares[:9], SAMPLES[1].frequencies()[1][:9])
 
 
 # Runs
@@ -91,7 +98,7 @@ def lengths(text: Words) -> list[int]:
 
 
 def prompts(tokenizer: Tokenizer, length: int = 60, seed: int = 0) -> PromptsWithRuns:
-    return PromptsWithRuns(tokenizer, [TEXT.test], TEXT.train, length=length, seed=seed)
+    return PromptsWithRuns(tokenizer, [TEXT.test], SAMPLES[seed], length=length, seed=seed)
 
 
 each_way = pytest.mark.parametrize("way", WAYS)
@@ -251,7 +258,10 @@ def test_only_the_run_differs_from_the_text(tokenizer: Tokenizer, run: int) -> N
 @each_way
 def test_runs_are_scored(tokenizer: Tokenizer, way: Way) -> None:
     model = bigrams(tokenizer)
-    found = runs(model, tokenizer, [TEXT.test], TEXT.train, way=way, number=20, length=64, seed=3)
+    [found] = runs(
+        model, tokenizer, [TEXT.test], TEXT.train, ways=[way], number=20, lengths=[64], seed=3
+    )
+    assert (found.way, found.length) == (way, 64)
     assert list(found.runs) == list(RUNS)
     made = prompts(tokenizer, 64, seed=3)
     for k, run in ((0, 2), (7, 5)):
@@ -262,7 +272,7 @@ def test_runs_are_scored(tokenizer: Tokenizer, way: Way) -> None:
             pairs = pairwise(ids)
             expected = np.mean([float(model.logs[a, b]) for a, b in pairs])
             assert values[k] == pytest.approx(expected)
-    summary = found.summary()
+    summary = summarise_runs(found)
     json.dumps(to_json(summary))
     assert [each.run for each in summary.runs] == list(RUNS)
     assert summary.runs[1].mean.value == pytest.approx(found.runs[3].mean())
@@ -279,68 +289,108 @@ def test_a_prompt_is_decided_by_seed_way_run_length_and_number(tokenizer: Tokeni
     assert len(seen) == len(WAYS) * 3 * len(RUNS) * 2
 
 
+def test_ways_and_lengths_are_scored_as_each_alone(tokenizer: Tokenizer) -> None:
+    def scored(ways: Sequence[Way], lengths: list[int]) -> list[RunLikelihoods]:
+        return runs(
+            bigrams(tokenizer),
+            tokenizer,
+            [TEXT.test],
+            TEXT.train,
+            ways=ways,
+            number=4,
+            lengths=lengths,
+            seed=3,
+        )
+
+    together = scored(WAYS, [32, 40])
+    alone = [scored([way], [length])[0] for length in (32, 40) for way in WAYS]
+    for one, other in zip(together, alone, strict=True):
+        assert (one.way, one.length) == (other.way, other.length)
+        np.testing.assert_allclose(one.true, other.true)
+        for run in RUNS:
+            np.testing.assert_allclose(one.runs[run], other.runs[run])
+
+
 @pytest.mark.parametrize(
-    ("values", "within"),
-    [((-3.0, -3.1), 1.0), ((-3.3, -3.3), 0.0), ((-2.7, -2.7), 0.0), ((-3.0, -3.3), 0.5)],
+    ("values", "in_bulk"),
+    [((-3.0, -3.1), 1.0), ((-3.3, -3.3), 0.0), ((-2.7, -2.7), 1.0), ((-3.0, -3.3), 0.5)],
 )
-def test_within_is_the_share_in_the_middle_of_the_true_prompts(
-    values: tuple[float, float], within: float
+def test_prompts_are_in_the_bulk_unless_nearly_all_true_ones_are_likelier(
+    values: tuple[float, float], in_bulk: float
 ) -> None:
     others = dict.fromkeys(RUNS, np.zeros(3))
-    scored = RunLikelihoods(np.linspace(-3.2, -2.8, 81), others | {2: np.array(values * 5)})
-    assert scored.summary().runs[0].within == wilson(10 * within, 10)
+    true = np.linspace(-3.2, -2.8, 81)
+    scored = RunLikelihoods("inserted", 16, true, others | {2: np.array(values * 5)})
+    assert summarise_runs(scored).runs[0].in_bulk == wilson(10 * in_bulk, 10)
+    itself = RunLikelihoods("inserted", 16, true, others | {2: true})
+    assert summarise_runs(itself).runs[0].in_bulk == wilson(79, 81)  # 97.5 %
 
 
 def test_separation_is_the_least_area_of_a_short_against_a_long_run() -> None:
     likelihoods = {2: [-3.0, -2.0], 3: [-1.0, -1.0], 4: [-5.0, -5.0], 5: [-4.0, -2.5], 6: [-9.0]}
     arrays = {run: np.array(values) for run, values in likelihoods.items()}
-    summary = RunLikelihoods(np.zeros(5), arrays).summary()
-    assert summary.separation == auc(arrays[2], arrays[5])
-    assert summary.separation.value == 0.75
-    turned = RunLikelihoods(np.zeros(5), arrays | {3: arrays[6]}).summary()
-    assert turned.separation == auc(arrays[6], arrays[4])
-    assert turned.separation.value == 0
+
+    def separation(way: Way, **changed: Any) -> Estimate:
+        values = arrays | {int(run[1]): values for run, values in changed.items()}
+        return summarise_runs(RunLikelihoods(way, 16, np.zeros(5), values)).separation
+
+    assert separation("inserted") == separation("by frequency") == auc(arrays[2], arrays[5])
+    assert separation("inserted").value == 0.75
+    assert separation("inserted", _3=arrays[6]) == auc(arrays[6], arrays[4])
+    # By residue, runs of two do not count.
+    assert separation("by residue").value == 1
+    assert separation("by residue", _3=arrays[6]).value == 0
+
+
+def test_runs_of_two_by_residue_are_improbable_by_construction() -> None:
+    """Between multiples of 4 the text mostly has three square-free words, if none is excluded."""
+    lo, _ = TEXT.test
+    lo += -lo % 4
+    free = are_square_free(words(lo, lo + 400_000)).reshape(-1, 4)[:, 1:]
+    nines = (np.arange(lo, lo + 400_000) % 9 == 0).reshape(-1, 4)[:, 1:].any(1)
+    assert free[~nines].all(1).mean() == pytest.approx(0.75, abs=0.02)
+    assert SHORT_RUNS["by residue"] == (3,)
 
 
 def test_summaries_are_averaged_over_seeds() -> None:
     random = np.random.default_rng(0)
-    one, other = (
-        RunLikelihoods(random.normal(size=30), {run: random.normal(-1, size=30) for run in RUNS})
+    both = [
+        RunLikelihoods(
+            "inserted",
+            16,
+            random.normal(size=30),
+            {run: random.normal(-1, size=30) for run in RUNS},
+        )
         for _ in range(2)
-    )
-    both = runs_over_seeds([one.summary(), other.summary()])
-    assert both.true.value == pytest.approx((one.true.mean() + other.true.mean()) / 2)
+    ]
+    mean = runs_over_seeds(both)
+    summaries = [summarise_runs(each) for each in both]
+    assert mean.true.value == pytest.approx((both[0].true.mean() + both[1].true.mean()) / 2)
     for k, run in enumerate(RUNS):
-        first, second, mean = (each.runs[k] for each in (one.summary(), other.summary(), both))
-        assert mean.run == run
-        for field in ("mean", "auc", "within"):
-            values = [getattr(each, field).value for each in (first, second)]
-            assert getattr(mean, field).value == pytest.approx(sum(values) / 2)
-    assert runs_over_seeds([one.summary()]) == one.summary()
+        assert mean.runs[k].run == run
+        for field in ("mean", "auc", "in_bulk"):
+            values = [getattr(each.runs[k], field).value for each in summaries]
+            assert getattr(mean.runs[k], field).value == pytest.approx(sum(values) / 2)
+    assert runs_over_seeds(both[:1]) == summaries[0]
     nats = {kind: random.normal(5, size=9) for kind in KINDS}
-    stretches = Stretches(12, nats).summary()
-    assert stretches_over_seeds([stretches]) == stretches
-    more = Stretches(12, {kind: 3 * values for kind, values in nats.items()}).summary()
-    two = stretches_over_seeds([stretches, more])
+    one = Stretches(12, nats)
+    assert stretches_over_seeds([one]) == summarise_stretches(one)
+    two = stretches_over_seeds(
+        [one, Stretches(12, {kind: 3 * values for kind, values in nats.items()})]
+    )
     assert (two.asked, two.left) == (12, 9)
     assert two.nats["here"].value == pytest.approx(2 * nats["here"].mean())
-    assert two.auc["here"].value == pytest.approx(stretches.auc["here"].value)
+    assert two.auc["here"].value == pytest.approx(summarise_stretches(one).auc["here"].value)
 
 
 def test_runs_without_anything_to_score_raise() -> None:
     tokenizer = WordTokens.commonest(64)
-    for test in (partial(runs, way="inserted"), impossible):
-        for number, length in ((0, 64), (3, 1)):
-            with pytest.raises(InputError, match=r"^give a number of 1 or more"):
-                test(
-                    uniform(tokenizer),
-                    tokenizer,
-                    [TEXT.test],
-                    TEXT.train,
-                    number=number,
-                    length=length,
-                    seed=0,
-                )
+    inputs = uniform(tokenizer), tokenizer, [TEXT.test], TEXT.train
+    for number, length in ((0, 64), (3, 1)):
+        with pytest.raises(InputError, match=r"^give a number of 1 or more"):
+            runs(*inputs, ways=WAYS, number=number, lengths=[length], seed=0)
+        with pytest.raises(InputError, match=r"^give a number of 1 or more"):
+            impossible(*inputs, number=number, length=length, seed=0)
 
 
 # What fits
@@ -539,7 +589,7 @@ def test_a_model_of_the_period_pays_the_same_for_misplaced_words() -> None:
     found = impossible(
         Fours(tokenizer), tokenizer, [TEXT.test], TEXT.train, number=60, length=40, seed=0
     )
-    summary = found.summary()
+    summary = summarise_stretches(found)
     assert summary.auc["here"].low > 0.9
     assert summary.auc["elsewhere"].low < 0.5 < summary.auc["elsewhere"].high
     assert summary.nats["impossible"].low > summary.nats["here"].high + 3
@@ -550,20 +600,20 @@ def test_a_model_of_the_period_pays_the_same_for_misplaced_words() -> None:
 def test_which_way_shows_what_to_a_model_of_the_period() -> None:
     """It knows multiples of 4 only, yet seems to know that four square-free words never occur."""
     tokenizer = WordTokens.commonest(250, x=10**8)
-    areas, means = {}, {}
-    for way in WAYS:
-        found = runs(
-            Fours(tokenizer),
-            tokenizer,
-            [TEXT.test],
-            TEXT.train,
-            way=way,
-            number=10,
-            length=40,
-            seed=0,
-        )
-        areas[way] = {each.run: each.auc.value for each in found.summary().runs}
-        means[way] = {run: values.mean() for run, values in found.runs.items()}
+    scored = runs(
+        Fours(tokenizer),
+        tokenizer,
+        [TEXT.test],
+        TEXT.train,
+        ways=WAYS,
+        number=10,
+        lengths=[40],
+        seed=0,
+    )
+    areas = {
+        each.way: {row.run: row.auc.value for row in summarise_runs(each).runs} for each in scored
+    }
+    means = {each.way: {run: row.mean() for run, row in each.runs.items()} for each in scored}
     by_frequency, by_residue, inserted = (areas[way] for way in WAYS)
     # Words drawn by their frequencies break the period, except in runs of three.
     assert min(by_frequency[run] for run in RUNS if run != 3) > 0.9 > by_frequency[3]
@@ -583,7 +633,7 @@ def test_summary_of_stretches() -> None:
         "elsewhere": np.array([4.0, math.inf]),
         "impossible": np.array([4.0, 5.0]),
     }
-    summary = Stretches(7, nats).summary()
+    summary = summarise_stretches(Stretches(7, nats))
     assert (summary.asked, summary.left) == (7, 2)
     assert [summary.nats[kind].value for kind in KINDS] == [1, 2.5, None, 4.5]
     assert summary.auc["here"].value == summary.paired["here"].value == 1
@@ -591,7 +641,7 @@ def test_summary_of_stretches() -> None:
     assert summary.auc["elsewhere"].value == 0.375
     assert summary.paired["elsewhere"].value == 0.25
     json.dumps(to_json(summary))
-    empty = Stretches(3, {kind: np.zeros(0) for kind in KINDS}).summary()
+    empty = summarise_stretches(Stretches(3, {kind: np.zeros(0) for kind in KINDS}))
     assert empty.left == 0
     assert empty.auc["here"].value is empty.nats["true"].value is None
 
@@ -617,16 +667,16 @@ def test_stretches_do_not_depend_on_their_number(tokenizer: Tokenizer, name: str
         )
 
 
-@each_way
-def test_runs_do_not_depend_on_their_number(tokenizer: Tokenizer, way: Way) -> None:
+def test_runs_do_not_depend_on_their_number(tokenizer: Tokenizer) -> None:
     torch.manual_seed(0)
     model = HMM(HMMConfig(states=8, conditioned="sequence"), vocabulary=tokenizer.size).double()
     close = {"rtol": tolerance(tokenizer.size)}
+    inputs = model, tokenizer, [TEXT.test], TEXT.train
     few, many = (
-        runs(model, tokenizer, [TEXT.test], TEXT.train, way=way, number=number, length=32, seed=4)
-        for number in (3, 12)
+        runs(*inputs, ways=WAYS, number=number, lengths=[32], seed=4) for number in (3, 12)
     )
-    np.testing.assert_allclose(few.true, many.true[:3], **close)
-    for run in RUNS:
-        np.testing.assert_allclose(few.runs[run], many.runs[run][:3], **close)
-    assert len({round(float(values[0]), 9) for values in many.runs.values()}) == len(RUNS)
+    for one, other in zip(few, many, strict=True):
+        np.testing.assert_allclose(one.true, other.true[:3], **close)
+        for run in RUNS:
+            np.testing.assert_allclose(one.runs[run], other.runs[run][:3], **close)
+        assert len({round(float(values[0]), 9) for values in other.runs.values()}) == len(RUNS)

@@ -5,15 +5,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+from arithmetext import sources
 from arithmetext.evaluation.codec import from_json, to_json
-from arithmetext.evaluation.square_free import KINDS, RUNS, WAYS
+from arithmetext.evaluation.estimates import Estimate
+from arithmetext.evaluation.square_free import RUNS, WAYS
+from arithmetext.evaluation.subjects import EvaluatedModel
+from arithmetext.models.hmm import HMM, HMMConfig
 from arithmetext.paper.studies import square_free_runs as study
 from arithmetext.paper.study import all_studies
+from arithmetext.text.splits import splits
+from arithmetext.tokens import WordTokens
 
-from .cases import draw, outcomes
+from .cases import Case, draw, edited, outcomes
 
-PROMPTS = study.PromptsOfRuns(10**13, (16, 64), sequences=200, blocks=10, seed=0)
-PLACES = 30
+PROMPTS = study.PromptsOfRuns(10**13, (16, 64, 256, 1024), sequences=200, blocks=10, seed=0)
 
 # The likelihoods of runs, relative to those of true prompts, in standard deviations: the HMM cannot
 # tell, and the GPT-2 finds all runs unlikely, or those that never occur.
@@ -24,7 +29,7 @@ AS_IN_THE_PAPER = NOTHING | {4: -4.0, 5: -5.0, 6: -6.0}
 Offsets = dict[tuple[str, int], dict[int, float]]
 
 
-def arrays(offsets: Offsets, seed: int, places: int = PLACES) -> dict[str, Any]:
+def arrays(offsets: Offsets, seed: int) -> dict[str, Any]:
     random = np.random.default_rng(seed)
     number = PROMPTS.sequences
     made = {f"{length} true": random.normal(size=number) for length in PROMPTS.lengths}
@@ -32,15 +37,16 @@ def arrays(offsets: Offsets, seed: int, places: int = PLACES) -> dict[str, Any]:
         for length in PROMPTS.lengths:
             for run, offset in offsets.get((way, length), NOTHING).items():
                 made[f"{length} {way} {run}"] = random.normal(offset, size=number)
-    return made | {f"four {kind}": random.normal(20, size=places) for kind in KINDS}
+    return made
 
 
 def result(
-    gpt: Offsets, hmm: Offsets | None = None, *, stand_in: str = "", places: int = PLACES
+    gpt: Offsets, hmm: Offsets | None = None, filtered: Offsets | None = None, *, stand_in: str = ""
 ) -> study.Result:
     outputs = {
-        "GPT-2": [arrays(gpt, seed, places) for seed in range(3)],
-        "HMM": [arrays(hmm or {}, seed, places) for seed in range(10, 12)],
+        "GPT-2": [arrays(gpt, seed) for seed in range(3)],
+        "HMM": [arrays(hmm or {}, seed) for seed in range(10, 13)],
+        study.FILTER: [arrays(filtered or {}, seed) for seed in range(20, 23)],
     }
     return study.summarise(outputs, PROMPTS, stand_in)
 
@@ -50,75 +56,170 @@ def found(*args: Any, **named: Any) -> dict[str, bool | None]:
 
 
 EVERYWHERE = [(way, length) for way in WAYS for length in PROMPTS.lengths]
-INSERTED = ("inserted", 16)
-KEYS = list(study.OBSERVATIONS)
+PRIMARY = ("by residue", 1024)
+KEYS = [*study.OBSERVATIONS, "same-prompts"]
 
 
-def test_all_four_observations_can_agree() -> None:
-    made = result({INSERTED: AS_IN_THE_PAPER})
-    assert made.judged.name == "inserted, 16 tokens"
+def test_all_claims_can_agree() -> None:
+    """On the prompts that were chosen in advance, whatever the others show."""
+    made = result({PRIMARY: AS_IN_THE_PAPER})
     assert outcomes(all_studies()["square_free_runs"], made) == dict.fromkeys(KEYS, True)
-    assert made.seeds == {"GPT-2": 3, "HMM": 2}
+    assert made.seeds == {"GPT-2": 3, "HMM": 3, study.FILTER: 3}
+    assert (made.primary.way, made.primary.length) == PRIMARY
 
 
 @pytest.mark.parametrize(
     ("gpt", "hmm", "differing"),
     [
         (ALL_LOW, NOTHING, ["short-runs-within", "long-below-short"]),
-        (ALL_LOW | {3: 0.0}, NOTHING, ["short-runs-within", "long-below-short"]),
+        (ALL_LOW | {2: 0.0}, NOTHING, ["short-runs-within", "long-below-short"]),
         (AS_IN_THE_PAPER | {5: 0.0}, NOTHING, ["long-runs-unlikely", "long-below-short"]),
         (NOTHING, NOTHING, ["long-runs-unlikely", "long-below-short"]),
         (AS_IN_THE_PAPER, NOTHING | {4: -4.0}, ["hmm-long-runs-within"]),
-        (AS_IN_THE_PAPER, NOTHING | {6: 4.0}, ["hmm-long-runs-within"]),
         (AS_IN_THE_PAPER, NOTHING | {2: -4.0}, []),
-        # Runs of three are likelier than true prompts, so they are not within.
-        (AS_IN_THE_PAPER | {3: 4.0}, NOTHING, ["short-runs-within"]),
+        # Likelier than true prompts is no reason to differ.
+        (AS_IN_THE_PAPER | {3: 4.0}, NOTHING | {6: 4.0}, []),
         # All are unlikely, longer runs more so.
-        ({2: -3.0, 3: -3.0, 4: -6.0, 5: -7.0, 6: -8.0}, NOTHING, ["short-runs-within"]),
+        ({2: -4.0, 3: -4.0, 4: -8.0, 5: -8.0, 6: -8.0}, NOTHING, ["short-runs-within"]),
+        # By residue, runs of two are improbable by construction.
+        (AS_IN_THE_PAPER | {2: -5.0}, NOTHING, []),
     ],
 )
-def test_each_observation_can_differ(
+def test_each_claim_can_differ(
     gpt: dict[int, float], hmm: dict[int, float], differing: list[str]
 ) -> None:
     """If all ways and lengths show the same."""
     outcome = found(dict.fromkeys(EVERYWHERE, gpt), dict.fromkeys(EVERYWHERE, hmm))
-    assert outcome == {key: key not in differing for key in KEYS}
+    missing = [*differing, "same-prompts"] if differing else []
+    assert outcome == {key: key not in missing for key in KEYS}
 
 
-def test_an_interval_that_does_not_decide_is_not_tested() -> None:
-    # The area of two normal distributions 1.812 standard deviations apart is 0.9.
-    borderline = NOTHING | dict.fromkeys((4, 5, 6), -1.9)
+# The GPT-2 finds long runs unlikely by residue only. The HMM finds them unlikely too, unless they
+# are inserted into long text.
+BY_RESIDUE = {
+    (way, length): AS_IN_THE_PAPER if way == "by residue" else NOTHING for way, length in EVERYWHERE
+}
+BASE = result(
+    BY_RESIDUE, dict.fromkeys(EVERYWHERE, AS_IN_THE_PAPER) | {("inserted", 1024): NOTHING}
+)
+OUTCOMES = dict.fromkeys(KEYS, True) | {"hmm-long-runs-within": None, "same-prompts": False}
+
+# Position 7 is that of the primary prompts, 8 to 11 are those of inserted runs.
+GPT, HMM_RUNS = "scored.7.models.GPT-2", "scored.7.models.HMM.runs"
+WIDE, HIGH = Estimate(0.5, 0.1, 0.95), Estimate(0.9, 0.85, 0.95)
+CASES: list[Case] = [
+    ({f"{GPT}.runs.3.in_bulk": WIDE}, {"long-runs-unlikely": None}),
+    ({f"{GPT}.runs.1.in_bulk": WIDE}, {"short-runs-within": None}),
+    ({f"{GPT}.runs.0.in_bulk": WIDE}, {}),
+    ({f"{GPT}.separation": WIDE}, {"long-below-short": None}),
+    ({f"{HMM_RUNS}.{k}.in_bulk": HIGH for k in (3, 4)}, {}),
+    (
+        {f"{HMM_RUNS}.{k}.in_bulk": HIGH for k in (2, 3, 4)},
+        {"hmm-long-runs-within": True, "same-prompts": True},
+    ),
+    (
+        {f"scored.{i}.models.HMM.runs.2.in_bulk": Estimate(0, 0, 0.1) for i in range(8, 12)},
+        {"hmm-long-runs-within": False},
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_cases_turn_what_they_name(case: Case) -> None:
+    edits, expected = case
+    assert outcomes(all_studies()["square_free_runs"], edited(BASE, edits)) == OUTCOMES | expected
+
+
+def test_a_claim_that_holds_for_other_prompts_only_is_not_tested() -> None:
+    for place in (("inserted", 16), ("by residue", 16)):
+        made = result(dict.fromkeys(EVERYWHERE, ALL_LOW) | {place: AS_IN_THE_PAPER})
+        by_key = {verdict.key: verdict for verdict in study.verdicts(made)}
+        for key in ("short-runs-within", "long-below-short"):
+            assert by_key[key].agrees is None
+            assert "depends on how the prompts are made" in by_key[key].why
+            assert f"It holds for: {place[0]} (16 tokens)." in by_key[key].why
+        assert by_key["long-runs-unlikely"].agrees is True
+        assert by_key["same-prompts"].agrees is True
+        assert by_key["same-prompts"].ours.endswith(f"4 of 4 together: {place[0]} (16 tokens)")
+
+
+def test_prompts_that_do_not_fit_the_description_decide_no_observation() -> None:
+    outcome = found(dict.fromkeys(EVERYWHERE, ALL_LOW) | {("by frequency", 1024): AS_IN_THE_PAPER})
+    assert outcome["short-runs-within"] is outcome["long-below-short"] is False
+    assert outcome["same-prompts"] is True
+
+
+def test_four_observations_of_different_prompts_are_not_together() -> None:
+    """The longest show that long runs are unlikely, shorter ones that short runs are not."""
+    gpt = {(way, length): ALL_LOW if length == 1024 else NOTHING for way, length in EVERYWHERE}
+    outcome = found(gpt)
+    assert outcome["long-runs-unlikely"] is True
+    assert outcome["short-runs-within"] is None
+    assert outcome["same-prompts"] is False
+
+
+def test_intervals_that_do_not_decide_are_not_tested() -> None:
+    # 80 % of a normal distribution are below the 2.5 % quantile of one 2.8 deviations above.
+    borderline = NOTHING | dict.fromkeys((4, 5, 6), -2.8)
     made = result(dict.fromkeys(EVERYWHERE, borderline))
-    [verdict] = [v for v in study.verdicts(made) if v.key == "long-runs-unlikely"]
-    assert verdict.agrees is None
-    assert "does not decide" in verdict.why
+    by_key = {verdict.key: verdict for verdict in study.verdicts(made)}
+    for key in ("long-runs-unlikely", "same-prompts"):
+        assert by_key[key].agrees is None
+        assert by_key[key].why.startswith("Tested, not decided: ")
 
 
-def test_prompts_that_fit_the_description_are_judged() -> None:
-    """Not those whose words are drawn by frequency; the longest of those that show as many."""
-    assert result({("by frequency", 64): AS_IN_THE_PAPER}).judged.way != "by frequency"
-    both = {("by residue", 16): AS_IN_THE_PAPER, ("by residue", 64): AS_IN_THE_PAPER}
-    assert result(both).judged.name == "by residue, 64 tokens"
-    more = {("by residue", 64): ALL_LOW, INSERTED: AS_IN_THE_PAPER}
-    assert result(more).judged.name == "inserted, 16 tokens"
+def test_primary_prompts_that_do_not_decide_are_not_said_to_differ_from_others() -> None:
+    """Though the claim holds for other prompts."""
+    borderline = NOTHING | dict.fromkeys((4, 5, 6), -2.8)
+    made = result(dict.fromkeys(EVERYWHERE, AS_IN_THE_PAPER) | {PRIMARY: borderline})
+    first, *_ = study.verdicts(made)
+    assert first.agrees is None
+    assert first.why.startswith("Tested, not decided: ")
+    assert "inserted (16, 64, 256 and 1024 tokens)" in first.why
 
 
-def test_verdicts_name_the_other_prompts_that_show_the_same() -> None:
-    made = result({INSERTED: AS_IN_THE_PAPER, ("by frequency", 64): ALL_LOW})
-    why = {verdict.key: verdict.why for verdict in study.verdicts(made)}
-    assert "by frequency (64 tokens)" in why["long-runs-unlikely"]
-    assert "Other prompts that show this one: none." in why["long-below-short"]
+def test_the_filter_decides_nothing() -> None:
+    low = dict.fromkeys(EVERYWHERE, ALL_LOW)
+    assert found({PRIMARY: AS_IN_THE_PAPER}, None, low) == dict.fromkeys(KEYS, True)
 
 
 def test_a_small_model_tests_nothing() -> None:
-    outcome = found({INSERTED: AS_IN_THE_PAPER}, stand_in="It is small.")
+    outcome = found({PRIMARY: AS_IN_THE_PAPER}, stand_in="It is small.")
     assert outcome == dict.fromkeys(KEYS, None)
 
 
-@pytest.mark.parametrize("places", [PLACES, 0])
-def test_the_result_is_drawn_and_restored(places: int) -> None:
-    made = result({INSERTED: AS_IN_THE_PAPER}, places=places)
+def test_an_hmm_is_scored_in_both_readings() -> None:
+    """As it was trained, from one token, and as a filter of whole prompts."""
+    text = splits(10**8)
+    tokenizer = WordTokens.commonest(64)
+    model = HMM(HMMConfig(states=8, spread=3.0), vocabulary=64)
+    subject = EvaluatedModel("it", model, tokenizer, 128, text.train, text.seen)
+    prompts = study.PromptsOfRuns(10**9, (8, 16), sequences=3, blocks=2, seed=0)
+    one, whole = (
+        study.run_likelihoods(subject, prompts),
+        study.filtered_run_likelihoods(subject, prompts),
+    )
+    assert (
+        one.keys()
+        == whole.keys()
+        == {
+            f"{length} {kind}"
+            for length in (8, 16)
+            for kind in ("true", *(f"{way} {run}" for way in WAYS for run in RUNS))
+        }
+    )
+    assert all(len(values) == 3 for values in one.values())
+    assert not any(np.allclose(one[name], whole[name]) for name in one)
+
+
+def test_statistics_leave_kept_likelihoods_valid() -> None:
+    for function in ("run_likelihoods", "filtered_run_likelihoods"):
+        files = sources.of_function("paper.studies.square_free_runs", function)
+        assert "evaluation/square_free.py" in files
+        assert not {"evaluation/separation.py", "evaluation/estimates.py"} & files.keys()
+
+
+def test_the_result_is_drawn_and_restored() -> None:
+    made = result({PRIMARY: AS_IN_THE_PAPER})
     assert from_json(study.Result, to_json(made)) == made
     draw("square_free_runs", made)
-    quoted = any("impossible words" in verdict.why for verdict in study.verdicts(made))
-    assert quoted == bool(places)

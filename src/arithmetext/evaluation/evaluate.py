@@ -19,6 +19,7 @@ from .likelihood import compare_with_controls
 from .masking import masked_accuracy
 from .prompts import TextPrompts, draw
 from .scoring import nats_and_words
+from .separation import summarise_control, summarise_runs, summarise_stretches
 from .square_free import impossible, runs
 from .subjects import EvaluatedModel
 from .words import (
@@ -71,12 +72,14 @@ def _parts(
         lengths = doubling(2, length)
         inputs = (model, tokenizer, [window], subject.trained)
         compared = compare_with_controls(*inputs, lengths=lengths, number=sequences, seed=seed)
-        yield "likelihood", [each.summary() for each in compared]
-        run_prompts = runs(*inputs, way="by frequency", length=length, number=sequences, seed=seed)
-        yield "square_free_runs", run_prompts.summary()
+        yield "likelihood", [summarise_control(each) for each in compared]
+        [scored_runs] = runs(
+            *inputs, ways=("by frequency",), lengths=[length], number=sequences, seed=seed
+        )
+        yield "square_free_runs", summarise_runs(scored_runs)
         if length >= MIN_CONTEXT:
             stretches = impossible(*inputs, length=length, number=sequences, seed=seed)
-            yield "impossible", stretches.summary()
+            yield "impossible", summarise_stretches(stretches)
 
 
 def doubling(first: int, last: int) -> list[int]:

@@ -1,6 +1,7 @@
 """Does a model find the text likelier than made-up sequences?
 
-The model scores sequences of the text, and for each sequence a control made from the same words:
+The model scores sequences of the text, and for each sequence a control of as many tokens. All but
+the first control alter the words of the sequence:
 
     unigram             random tokens, with their frequencies in the training text
     shuffled            the words in random order
@@ -9,12 +10,10 @@ The model scores sequences of the text, and for each sequence a control made fro
     deleted             one word in the middle of the sequence is missing
 
 Words are altered before they are encoded, and the encoder's warm-up is skipped. So controls, like
-sequences of the text, may begin and end inside a word.
+sequences of the text, may begin and end inside a word. Statistics are in separation.py.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import inf, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +28,6 @@ from ..text.splits import Range
 from ..text.windows import TEST, generator
 from ..tokens import Tokenizer
 from ..tokens.windows import ENCODER_WARMUP, LongIds, TokenWindows, cut
-from .estimates import UNKNOWN, Estimate, Z, ratio, share, with_seed_spread
 from .scoring import score
 
 CONTROLS = ("unigram", "shuffled", "shuffled in eights", "backwards", "deleted")
@@ -38,58 +36,15 @@ BLOCK = 8
 Values = NDArray[np.float64]
 
 _COUNTED_TOKENS = 1024, 256  # token frequencies are counted in 1024 windows of 256 tokens
-_BISECTIONS = 60  # of the interval from 0 to 1: to beyond the precision of a float
 
 
-class ControlSummary(NamedTuple):
-    """How well the likelihood tells sequences of the text from sequences of a control."""
-
-    length: int  # tokens of each
-    control: str
-    true: Estimate  # mean log-likelihood per token
-    other: Estimate
-    auc: Estimate  # area under the ROC curve
-    paired: Estimate  # share of places where the text is likelier
-
-
-@dataclass(frozen=True)
-class Distributions:
-    """Log-likelihoods per token of the text and of a control, and how far they overlap."""
-
-    length: int
-    true: list[float]
-    other: list[float]
-    overlap: float  # see `overlap`
-    distance: float  # see `standardised_difference`
-    disjoint: bool  # every sequence of the text is likelier than all of the control
-
-
-@dataclass(frozen=True)
-class ControlComparison:
+class ControlComparison(NamedTuple):
     """Log-likelihoods per token of sequences of the text and of a control, [sequences] each."""
 
     length: int  # tokens of a sequence
     control: str
     true: Values
-    other: Values  # other[k] is made from the same words as true[k]
-
-    def summary(self) -> ControlSummary:
-        true, other = self.true, self.other
-        means = mean(true), mean(other)
-        return ControlSummary(
-            self.length, self.control, *means, auc(true, other), paired(true, other)
-        )
-
-    def distributions(self) -> Distributions:
-        true, other = self.true.round(4), self.other.round(4)
-        return Distributions(
-            self.length,
-            true.tolist(),
-            other.tolist(),
-            overlap(true, other),
-            standardised_difference(true, other),
-            disjoint=bool(other.max() < true.min()),
-        )
+    other: Values  # other[k] is the control of true[k]
 
 
 def compare_with_controls(
@@ -222,85 +177,3 @@ def per_token(model: LanguageModel, ids: list[LongIds], advance: Advance = no_pr
     """The mean log-likelihood of the tokens of each sequence after its first, [sequences]."""
     values: Values = score(model, torch.from_numpy(np.stack(ids)), advance).logs.mean(1)
     return values
-
-
-# Statistics
-
-
-def mean(values: Values) -> Estimate:
-    """The mean; UNKNOWN if a value is infinite, that is, a sequence has probability 0."""
-    return ratio(values)
-
-
-def auc(true: Values, other: Values) -> Estimate:
-    """The area under the ROC curve: P(true > other) + ½ P(true = other).
-
-    The interval is method 5 of Newcombe (2006), a score interval. It has a positive width even if
-    the area is 0 or 1. For m and n values, with N = (m + n)/2, it ends at the two θ whose distance
-    from the estimate is
-
-        z √(θ(1 − θ) (1 + (N − 1) ((1 − θ)/(2 − θ) + θ/(1 + θ))) / (mn)).
-
-    It assumes that all values are independent. Here the two values of a pair are often similar,
-    which makes the interval wider than necessary.
-    """
-    m, n = len(true), len(other)
-    if not m or not n:
-        return UNKNOWN
-    _, kinds, counts = np.unique(
-        np.concatenate([true, other]), return_inverse=True, return_counts=True
-    )
-    ranks = np.cumsum(counts) - (counts - 1) / 2  # equal values share their mean rank
-    area = (float(ranks[kinds[:m]].sum()) - m * (m + 1) / 2) / (m * n)
-    return Estimate(area, _lower_end(area, m, n), 1 - _lower_end(1 - area, m, n))
-
-
-def _lower_end(area: float, m: int, n: int) -> float:
-    """The lower end of Newcombe's interval; by symmetry it gives the upper end for 1 - area."""
-    low, high = 0.0, area
-    for _ in range(_BISECTIONS):
-        theta = (low + high) / 2
-        spread = (1 - theta) / (2 - theta) + theta / (1 + theta)
-        variance = theta * (1 - theta) * (1 + ((m + n) / 2 - 1) * spread) / (m * n)
-        if area - theta > Z * sqrt(variance):
-            low = theta
-        else:
-            high = theta
-    return low
-
-
-def over_seeds(
-    estimates: Sequence[Estimate], least: float = -inf, greatest: float = inf
-) -> Estimate:
-    """The mean over models that were trained with different seeds and measured on the same prompts.
-
-    Prompts count once, however many seeds there are: the interval is the mean interval, widened by
-    the spread over seeds. Its ends are kept between `least` and `greatest`, such as 0 and 1.
-    """
-    if UNKNOWN in estimates:
-        return UNKNOWN
-    mean_estimate = Estimate(*np.array(estimates, np.float64).mean(0).tolist())
-    value, low, high = with_seed_spread(mean_estimate, [each.value or 0.0 for each in estimates])
-    assert low is not None and high is not None
-    return Estimate(value, max(least, low), min(greatest, high))
-
-
-def paired(true: Values, other: Values) -> Estimate:
-    """The share of pairs in which the true sequence is likelier; ties count one half."""
-    return share((true > other) + 0.5 * (true == other))
-
-
-def overlap(true: Values, other: Values) -> float:
-    """1 minus the largest difference of the two distribution functions (Kolmogorov–Smirnov)."""
-    points = np.sort(np.concatenate([true, other]))
-    below, below_other = (
-        np.searchsorted(np.sort(values), points, side="right") / len(values)
-        for values in (true, other)
-    )
-    return float(1 - np.abs(below - below_other).max())
-
-
-def standardised_difference(true: Values, other: Values) -> float:
-    """The difference of the means in standard deviations (Cohen's d for samples of equal size)."""
-    deviation = np.sqrt((np.var(true, ddof=1) + np.var(other, ddof=1)) / 2)
-    return float((np.mean(true) - np.mean(other)) / deviation)

@@ -35,11 +35,10 @@ The text before, the stretch and the text after are encoded together. A token ma
 both text and stretch, and the tokens before it may depend on the stretch. So all kinds are scored
 from the same token on: the first that differs between the kinds or holds a letter of a stretch.
 Each kind is scored up to the token with the space that ends its stretch. All kinds have the same
-tokens before.
+tokens before. Statistics are in separation.py.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -56,8 +55,7 @@ from ..tokens import Tokenizer
 from ..tokens.spelling import spell
 from ..tokens.windows import LongIds, cut, integers_for
 from ..trees import tree_of_word, unpack
-from .estimates import Estimate, share
-from .likelihood import Sequences, Values, auc, check_sizes, mean, over_seeds, paired, per_token
+from .likelihood import Sequences, Values, check_sizes, per_token
 from .scoring import score
 
 Way = Literal["by frequency", "by residue", "inserted"]
@@ -135,65 +133,13 @@ class WordSample:
 # Runs of square-free words
 
 
-class RunSummary(NamedTuple):
-    """Prompts with runs of one length."""
-
-    run: int
-    mean: Estimate  # log-likelihood per token
-    auc: Estimate  # are true prompts likelier?
-    within: Estimate  # share inside the middle 95 % of the true prompts
-
-
-class RunsSummary(NamedTuple):
-    true: Estimate  # mean log-likelihood per token of true prompts
-    runs: list[RunSummary]
-    separation: Estimate  # are runs that occur likelier than longer ones? the least area of a pair
-
-
-@dataclass(frozen=True)
-class RunLikelihoods:
+class RunLikelihoods(NamedTuple):
     """Log-likelihoods per token of true prompts, and of prompts with runs, [prompts] each."""
 
+    way: Way
+    length: int  # tokens of a prompt
     true: Values
     runs: dict[int, Values]  # by the length of the runs
-
-    def summary(self) -> RunsSummary:
-        middle = np.quantile(self.true, [0.025, 0.975])
-        return RunsSummary(
-            mean(self.true),
-            [
-                RunSummary(run, mean(values), auc(self.true, values), _inside(values, *middle))
-                for run, values in self.runs.items()
-            ],
-            min(
-                auc(self.runs[short], self.runs[long])
-                for short in RUNS
-                for long in RUNS
-                if short <= LONGEST_RUN < long
-            ),
-        )
-
-
-def _inside(values: Values, low: float, high: float) -> Estimate:
-    return share((low <= values) & (values <= high))
-
-
-def runs_over_seeds(summaries: Sequence[RunsSummary]) -> RunsSummary:
-    """The mean over models trained with different seeds."""
-    by_run = zip(*(each.runs for each in summaries), strict=True)
-    return RunsSummary(
-        over_seeds([each.true for each in summaries]),
-        [
-            RunSummary(
-                same[0].run,
-                over_seeds([each.mean for each in same]),
-                over_seeds([each.auc for each in same], 0, 1),
-                over_seeds([each.within for each in same], 0, 1),
-            )
-            for same in by_run
-        ],
-        over_seeds([each.separation for each in summaries], 0, 1),
-    )
 
 
 def runs(
@@ -202,25 +148,32 @@ def runs(
     windows: Sequence[Range],
     train: Sequence[Range],
     *,
-    way: Way,
+    ways: Sequence[Way],
     number: int,
-    length: int,
+    lengths: Sequence[int],
     seed: int,
-) -> RunLikelihoods:
-    """The paper's test, with `number` prompts of each kind.
+) -> list[RunLikelihoods]:
+    """The paper's test, with `number` prompts of each length and kind.
 
     Prompt k of a kind is a pure function of (seed, windows, way, run, length, k).
     """
-    check_sizes(number, length)
-    prompts = PromptsWithRuns(tokenizer, windows, train, length=length, seed=seed)
-    with progress("square-free runs", number * (1 + len(RUNS)), "sequences") as advance:
-        return RunLikelihoods(
-            per_token(model, [prompts.true(k) for k in range(number)], advance),
-            {
-                run: per_token(model, [prompts.made(way, run, k) for k in range(number)], advance)
-                for run in RUNS
-            },
-        )
+    check_sizes(number, *lengths)
+    sample = WordSample(train, seed)
+    scored = []
+    total = number * len(lengths) * (1 + len(ways) * len(RUNS))
+    with progress("square-free runs", total, "sequences") as advance:
+        for length in lengths:
+            prompts = PromptsWithRuns(tokenizer, windows, sample, length=length, seed=seed)
+            true = per_token(model, [prompts.true(k) for k in range(number)], advance)
+            for way in ways:
+                made = {
+                    run: per_token(
+                        model, [prompts.made(way, run, k) for k in range(number)], advance
+                    )
+                    for run in RUNS
+                }
+                scored.append(RunLikelihoods(way, length, true, made))
+    return scored
 
 
 class PromptsWithRuns:
@@ -230,13 +183,12 @@ class PromptsWithRuns:
         self,
         tokenizer: Tokenizer,
         windows: Sequence[Range],
-        train: Sequence[Range],
+        sample: WordSample,
         *,
         length: int,
         seed: int,
     ) -> None:
-        self.tokenizer, self.length = tokenizer, length
-        self.sample = WordSample(train, seed)
+        self.tokenizer, self.length, self.sample = tokenizer, length, sample
         self.sequences = Sequences(tokenizer, windows, length=length + _MARGIN, seed=seed)
 
     def true(self, k: int) -> LongIds:
@@ -319,44 +271,11 @@ def _may_be_free(integers: Indices) -> Bools:
 # Stretches put into the text
 
 
-class StretchesSummary(NamedTuple):
-    """Means over places; `auc` and `paired` ask whether the impossible stretch is less likely."""
-
-    asked: int  # places that were tried
-    left: int  # places that have stretches of all kinds; the means are over these
-    nats: dict[str, Estimate]  # by kind
-    auc: dict[str, Estimate]
-    paired: dict[str, Estimate]
-
-
-@dataclass(frozen=True)
-class Stretches:
+class Stretches(NamedTuple):
     """The nats of the stretches of each kind, [places] each, in the same order of places."""
 
     asked: int  # places that were tried; `nats` leaves out those without matching stretches
     nats: dict[str, Values]  # by kind
-
-    def summary(self) -> StretchesSummary:
-        impossible = -self.nats["impossible"]
-        others = {kind: -self.nats[kind] for kind in ("here", "elsewhere")}
-        return StretchesSummary(
-            asked=self.asked,
-            left=len(impossible),
-            nats={kind: mean(values) for kind, values in self.nats.items()},
-            auc={kind: auc(values, impossible) for kind, values in others.items()},
-            paired={kind: paired(values, impossible) for kind, values in others.items()},
-        )
-
-
-def stretches_over_seeds(summaries: Sequence[StretchesSummary]) -> StretchesSummary:
-    """The mean over models trained with different seeds; all have the same places."""
-    first = summaries[0]
-    areas, pairs = (
-        {kind: over_seeds([of[kind] for of in each], 0, 1) for kind in each[0]}
-        for each in ([one.auc for one in summaries], [one.paired for one in summaries])
-    )
-    nats = {kind: over_seeds([each.nats[kind] for each in summaries]) for kind in first.nats}
-    return StretchesSummary(first.asked, first.left, nats, areas, pairs)
 
 
 def impossible(
