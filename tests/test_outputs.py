@@ -34,12 +34,9 @@ def squares(model: EvaluatedModel, settings: int) -> Arrays:
 def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty cache, as on another machine."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(outputs, "_requested", {})
-    monkeypatch.setattr(run_cache, "_requested", set())
     # The digest of a function is read from the package's source.
     monkeypatch.setattr(squares, "__module__", "arithmetext.paper.runs")
     monkeypatch.setattr(squares, "__name__", "generated_tokens")
-    runs._continuations.cache_clear()
     runs._load.cache_clear()
     calls.clear()
 
@@ -77,17 +74,16 @@ def test_a_damaged_output_is_computed_again(tmp_path: Path) -> None:
 def test_outputs_can_be_carried_and_used_without_a_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prompts, before = MODEL.continuations(AT, HOW, beta=2.0, tokens=5)
-    losses = MODEL.record().training
-    MODEL.outputs(squares, 3)
     report = tmp_path / "report"
-    run_cache.save_records(report / "runs")
-    outputs.save(report / "outputs")
+    with outputs.saved_to(report):
+        prompts, before = MODEL.continuations(AT, HOW, beta=2.0, tokens=5)
+        losses = MODEL.record().training
+        MODEL.outputs(squares, 3)
+    MODEL.outputs(squares, 2)  # afterwards nothing is copied
     assert len(list((report / "outputs").iterdir())) == 2
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another machine"))
     monkeypatch.setattr(run_cache, "train", None)  # it would have to be called
-    runs._continuations.cache_clear()
     runs._load.cache_clear()
     # The code may have changed since then.
     monkeypatch.setattr(outputs.sources, "of_module", lambda module: {"other.py": module})
@@ -107,17 +103,15 @@ def test_outputs_can_be_carried_and_used_without_a_model(
         ):
             with pytest.raises(run_cache.NotKept):
                 missing()
-    assert calls == [3]
+    assert calls == [3, 2]
     with pytest.raises(TypeError):  # afterwards models are trained again
         MODEL.load()
 
 
 def test_outputs_of_an_earlier_version_lack_later_settings(tmp_path: Path) -> None:
-    MODEL.outputs(squares, 3)
-    MODEL.record()
     report = tmp_path / "report"
-    run_cache.save_records(report / "runs")
-    outputs.save(report / "outputs")
+    with outputs.saved_to(report):
+        MODEL.outputs(squares, 3)
     [path] = (report / "outputs").iterdir()
     about, arrays = outputs._read(path)
     assert about["config"].pop("direction") == asdict(MODEL.config)["direction"]
@@ -126,12 +120,70 @@ def test_outputs_of_an_earlier_version_lack_later_settings(tmp_path: Path) -> No
         assert len(MODEL.outputs(squares, 3)["squares"]) == 3
 
 
+def test_an_interruption_loses_nothing_that_was_made(tmp_path: Path) -> None:
+    """Records and outputs are copied as soon as there are any, also those of the cache."""
+    MODEL.outputs(squares, 2)
+    with pytest.raises(KeyboardInterrupt), outputs.saved_to(tmp_path):
+        MODEL.outputs(squares, 2)
+        assert len(list((tmp_path / "outputs").iterdir())) == 1
+        MODEL.outputs(squares, 3)
+        MODEL.record()
+        raise KeyboardInterrupt
+    assert len(list((tmp_path / "outputs").iterdir())) == 2
+    assert len(list((tmp_path / "runs").iterdir())) == 1
+
+
+def test_one_damaged_file_does_not_hide_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with outputs.saved_to(tmp_path):
+        MODEL.outputs(squares, 3)
+        MODEL.record()
+    [good] = (tmp_path / "outputs").iterdir()
+    [record] = (tmp_path / "runs").iterdir()
+    (tmp_path / "outputs" / "empty.npz").write_bytes(b"")
+    (tmp_path / "runs" / "list.json").write_text("[]")
+    about, arrays = outputs._read(good)
+    about["config"]["removed_setting"] = 1
+    text = np.array(outputs.json.dumps(about))
+    np.savez(tmp_path / "outputs" / "removed.npz", **{outputs._ABOUT: text}, **arrays)
+    changed = outputs.json.loads(record.read_text())
+    changed["config"]["removed_setting"] = 1
+    (tmp_path / "runs" / "removed.json").write_text(outputs.json.dumps(changed))
+    with outputs.only_kept(tmp_path):
+        assert len(MODEL.outputs(squares, 3)["squares"]) == 3
+        assert MODEL.record().tokens > 0
+    ignored = capsys.readouterr().err
+    for name in ("empty.npz", "removed.npz", "list.json", "removed.json"):
+        assert f"{name}: damaged, or written by another version" in ignored
+    assert ignored.count("ignored") == 4
+
+
+def test_code_that_changed_since_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with outputs.saved_to(tmp_path):
+        MODEL.outputs(squares, 3)
+        MODEL.record()
+    with outputs.only_kept(tmp_path) as older:
+        MODEL.outputs(squares, 3)
+        MODEL.record()
+        assert older == {}
+    now = outputs.sources.of_module("training.loop")
+    before = now["models/gpt.py"]
+    later = now | {"models/gpt.py": "changed", "new.py": "added"}
+    monkeypatch.setattr(outputs.sources, "of_module", lambda module: later)
+    function = outputs.sources.of_function("paper.runs", "generated_tokens")
+    monkeypatch.setattr(outputs.sources, "of_function", lambda *_: function | later)
+    for use in (lambda: MODEL.outputs(squares, 3), MODEL.record):
+        with outputs.only_kept(tmp_path) as older:
+            use()
+            assert older == {"models/gpt.py": before, "new.py": ""}
+
+
 def test_outputs_that_were_carried_back_are_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    MODEL.outputs(squares, 3)
-    run_cache.save_records(tmp_path / "runs")
-    outputs.save(tmp_path / "outputs")
+    with outputs.saved_to(tmp_path):
+        MODEL.outputs(squares, 3)
     (tmp_path / "outputs" / "wrong.npz").write_bytes(b"not an archive")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another machine"))
     monkeypatch.setattr(run_cache, "train", None)

@@ -275,6 +275,34 @@ def test_one_that_fails_does_not_stop_the_others(tmp_path, monkeypatch, capsys) 
     assert "The report" not in capsys.readouterr().out
 
 
+def test_results_are_computed_again_from_outputs(tmp_path, monkeypatch, capsys) -> None:
+    """One study that fails does not stop the others; older code is not forgotten."""
+    chosen = {
+        name: studies.all_studies()[name]
+        for name in ("precision_recall", "orientation", "accuracy_length")
+    }
+    for name in chosen:
+        small = changed(chosen[name].settings("laptop"), **SMALL[name])
+        monkeypatch.setattr(chosen[name], "settings", lambda scale, small=small: small)
+    length = chosen["accuracy_length"]
+    assert studies.reproduce({"accuracy_length": length}, "laptop", tmp_path) == []
+    before = studies.load(length, tmp_path / "data").data
+    monkeypatch.setattr(chosen["orientation"], "run", lambda settings: 1 / 0)
+    monkeypatch.setattr(run_cache, "train", None)
+    assert studies.rescore(chosen, "laptop", tmp_path) == ["orientation"]
+    assert studies.load(length, tmp_path / "data").data == before
+    assert studies.cached_result(length, "laptop", tmp_path / "data") is not None
+    said = capsys.readouterr()
+    assert "precision_recall: left as it is, since no output" in said.out
+    assert "ZeroDivisionError" in said.err
+    later = {"models/gpt.py": "new"}
+    for function in ("of_module", "of_function"):
+        digests = getattr(sources, function)
+        monkeypatch.setattr(sources, function, lambda *a, digests=digests: digests(*a) | later)
+    assert studies.rescore({"accuracy_length": length}, "laptop", tmp_path) == []
+    assert studies.why_recomputed(length, "laptop", tmp_path / "data") == "models/gpt.py changed"
+
+
 def test_bad_input_of_a_study_is_one_line(tmp_path, monkeypatch, capsys) -> None:
     def run(settings: dict[str, Any]) -> dict[str, Any]:
         raise InputError("the disk is full")
@@ -304,11 +332,11 @@ def test_the_time_left_goes_by_the_pace_of_what_is_done(monkeypatch) -> None:
 def test_a_record_outlives_the_weights(tmp_path, monkeypatch, capsys) -> None:
     model = TrainedModel("ntp-laptop", (*_TINY_GPT, "seed=17"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "one"))
-    known = model.record()
+    with run_cache.saved_to(tmp_path / "carried"):
+        known = model.record()
     assert [row["step"] for row in known.validation] == [2, 4]
     assert known.tokens == 4 << 10
     assert known.config["seed"] == 17
-    run_cache.save_records(tmp_path / "carried")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
     monkeypatch.setattr(run_cache, "train", None)  # it would have to be called
     with pytest.raises(TypeError):
@@ -344,10 +372,9 @@ def test_changed_code_trains_again(tmp_path, monkeypatch) -> None:
     known, folders = sources.of_module("training.loop"), []
     for digest in ("first", "second"):
         changed = known | {"models/gpt.py": digest}
-        monkeypatch.setattr(run_cache, "_requested", set())  # as in another process
         monkeypatch.setattr(sources, "of_module", lambda module, changed=changed: changed)
-        folders.append(run_cache.trained_run(config))
-        run_cache.save_records(tmp_path / "carried")
+        with run_cache.saved_to(tmp_path / "carried"):
+            folders.append(run_cache.trained_run(config))
         [record] = (tmp_path / "carried").iterdir()  # of this configuration and by this code
         assert record.stem == folders[-1].name
         if digest == "first":

@@ -74,8 +74,12 @@ def rescore(
     if not (folder / "data").is_dir():
         raise InputError(f"no results in {folder}/data: nt reproduce makes them")
     with sole_writer(folder, wait=wait):
-        study.rescore(study.choose(only or []), scale, folder)
+        failed = study.rescore(study.choose(only or []), scale, folder)
+        if failed:
+            print(f"failed: {', '.join(failed)}; left as they are", file=sys.stderr)
         print(f"The report is {report.build(folder)}")
+    if failed:
+        raise typer.Exit(1)
 
 
 def report(

@@ -1,9 +1,9 @@
 """What trained models computed, kept as arrays in files.
 
 Generated tokens and likelihoods need a GPU; the statistics that studies compute from them do not.
-So a study asks for arrays (`keep`), which are computed once and kept in the user's cache, and
-`nt reproduce` copies them into the folder `outputs` of its report. `nt rescore` computes results
-again from that folder, without any model.
+So a study asks for arrays (`keep`), which are computed once and kept in the user's cache.
+`nt reproduce` copies each of them at once into the folder `outputs` of its report. `nt rescore`
+computes results again from that folder, without any model.
 
 An output is named by the configuration of the model, by the function that computes it and by the
 settings of the function. In the cache its name also has a digest of the code of the model's
@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import sources
+from ..errors import InputError
 from ..evaluation.codec import to_json
 from ..files import cache_folder, make_folder, whole_file
 from ..training import run_cache
@@ -35,7 +36,7 @@ Arrays = dict[str, NDArray[Any]]
 
 _ABOUT = "about"  # the array that holds the name of an output, as JSON
 _UNREADABLE = (OSError, EOFError, ValueError, KeyError, BadZipFile, zlib.error)
-_requested: dict[str, Path] = {}  # files of the cache that were asked for, by their short names
+_saved_to: Path | None = None  # the folder that outputs are copied to
 _kept: dict[str, Path] | None = None  # while rescoring: the only outputs that there are
 
 
@@ -52,34 +53,43 @@ def keep(
         "settings": to_json(settings),
     }
     name = _short_name(about)
-    if _kept is not None:
-        if name not in _kept:
-            raise run_cache.NotKept(f"no output of {compute.__name__} was kept for this model")
-        return _read(_kept[name])[1]
     module = compute.__module__.partition(".")[2]
     about["sources"] = sources.of_module("training.loop") | sources.of_function(
         module, compute.__name__
     )
+    if _kept is not None:
+        if name not in _kept:
+            raise run_cache.NotKept(f"no output of {compute.__name__} was kept for this model")
+        before, arrays = _read(_kept[name])
+        run_cache.note_older_code(before["sources"], about["sources"])
+        return arrays
     path = _in_cache(about)
-    _requested[name] = path
     try:
-        return _read(path)[1]
+        arrays = _read(path)[1]
     except _UNREADABLE:
         arrays = make()
         make_folder(path.parent)
         with whole_file(path) as draft, draft.open("wb") as file:
             text = np.array(json.dumps(about, sort_keys=True))
             np.savez_compressed(file, **{_ABOUT: text}, **arrays)  # type: ignore[arg-type]
-        return arrays
+    if _saved_to is not None:
+        _copy(path, _saved_to / name)
+    return arrays
 
 
-def save(folder: Path) -> None:
-    """Copy all outputs that were asked for to a folder, in place of older ones."""
-    for name, path in _requested.items():
-        if path.exists():
-            make_folder(folder)
-            with whole_file(folder / name) as draft:
-                shutil.copyfile(path, draft)
+@contextmanager
+def saved_to(folder: Path) -> Iterator[None]:
+    """While the block runs, copy all records and outputs that are used to a report's folder.
+
+    Each is copied as soon as it is made, so an interruption loses nothing.
+    """
+    global _saved_to
+    _saved_to = folder / "outputs"
+    try:
+        with run_cache.saved_to(folder / "runs"):
+            yield
+    finally:
+        _saved_to = None
 
 
 def load(folder: Path) -> None:
@@ -91,29 +101,37 @@ def load(folder: Path) -> None:
             print(f"ignored {source}: damaged, or written by an earlier version", file=sys.stderr)
             continue
         if not path.exists():
-            make_folder(path.parent)
-            with whole_file(path) as draft:
-                shutil.copyfile(source, draft)
+            _copy(source, path)
 
 
 @contextmanager
-def only_kept(folder: Path) -> Iterator[None]:
+def only_kept(folder: Path) -> Iterator[sources.Sources]:
     """While the block runs, use the records and outputs in a report's folder and nothing else.
 
-    They are used whatever code made them. What was not kept raises `run_cache.NotKept`.
+    They are used whatever code made them. What was not kept raises `run_cache.NotKept`. Yields the
+    digests of older code, as `run_cache.only_kept` does.
     """
     global _kept
     _kept = {}
     for path in sorted((folder / "outputs").glob("*.npz")):
-        about, _ = _read(path)
-        # A setting that was added since then has its default value.
-        config = asdict(from_json(about["config"]))
-        _kept[_short_name(about | {"config": config})] = path
+        try:
+            about, _ = _read(path)
+            # A setting that was added since then has its default value.
+            config = asdict(from_json(about["config"]))
+            _kept[_short_name(about | {"config": config})] = path
+        except (*_UNREADABLE, TypeError, InputError):
+            print(f"ignored {path}: damaged, or written by another version", file=sys.stderr)
     try:
-        with run_cache.only_kept(folder / "runs"):
-            yield
+        with run_cache.only_kept(folder / "runs") as older:
+            yield older
     finally:
         _kept = None
+
+
+def _copy(source: Path, target: Path) -> None:
+    make_folder(target.parent)
+    with whole_file(target) as draft:
+        shutil.copyfile(source, draft)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Arrays]:

@@ -144,7 +144,9 @@ class TrainedModel:
         is for an HMM that filters whole prompts, though it was trained to predict from one token.
         """
         which = Generation(at, how, beta, tokens or how.tokens)
-        return _continuations(self, which, filtered_tokens if filtered else generated_tokens)
+        made = self.outputs(filtered_tokens if filtered else generated_tokens, which)["tokens"]
+        prompts = self.prompts(at, how)
+        return prompts, with_true_words(prompts, torch.from_numpy(made.astype(np.int64)))
 
     def outputs(self, compute: Callable[[EvaluatedModel, T], Arrays], settings: T) -> Arrays:
         """The arrays that a function computes with this model, kept (paper/outputs.py).
@@ -155,19 +157,10 @@ class TrainedModel:
         return outputs.keep(self.config, compute, settings, lambda: compute(self.load(), settings))
 
 
-# The next study often asks for the same model, and for the same continuations.
+# The next study often asks for the same model.
 @lru_cache(2)
 def _load(model: TrainedModel) -> EvaluatedModel:
     return subject(str(run_cache.trained_run(model.config)), TESTS_FAR[0])
-
-
-@lru_cache(None)
-def _continuations(
-    model: TrainedModel, which: Generation, generate: Callable[[EvaluatedModel, Generation], Arrays]
-) -> tuple[TextPrompts, Continuations]:
-    prompts = model.prompts(which.at, which.how)
-    tokens = model.outputs(generate, which)["tokens"]
-    return prompts, with_true_words(prompts, torch.from_numpy(tokens.astype(np.int64)))
 
 
 def generated_tokens(model: EvaluatedModel, which: Generation) -> Arrays:

@@ -175,12 +175,16 @@ def _load_if_fit(study: Study, folder: Path) -> Stored | None:
         return None
 
 
-def perform(study: Study, scale: str, folder: Path) -> Stored:
-    """Run a study and keep its result in `folder`."""
+def perform(study: Study, scale: str, folder: Path, older: Sources | None = None) -> Stored:
+    """Run a study and keep its result in `folder`.
+
+    `older`, filled while the study runs, has the digests of older code that made its outputs.
+    """
     settings, made_by = study.settings(scale), _sources(study)
     start = time.perf_counter()
     data = study.run(settings)
     seconds = time.perf_counter() - start
+    made_by |= older or {}
     result = Stored(_name(study), to_json(settings), made_by, seconds, data)
     make_folder(folder)
     write_whole(_path(study, folder), json.dumps(to_json(result), indent=1))
@@ -238,36 +242,48 @@ def reproduce(chosen: dict[str, Study], scale: str, folder: Path) -> list[str]:
             print(running[: shutil.get_terminal_size().columns - 1])  # must fit to be replaced
         line_start = _LINE_UP if terminal else ""
         try:
-            took = f"{perform(study, scale, folder / 'data').seconds:.1f} s"
+            with outputs.saved_to(folder):
+                took = f"{perform(study, scale, folder / 'data').seconds:.1f} s"
         except Exception as error:
-            if isinstance(error, InputError):
-                print(f"{name}: {error}", file=sys.stderr)
-            else:
-                traceback.print_exc()
+            _print(name, error)
             failed.append(name)
             took, line_start, notes = "failed", "", []  # the last line is the error
         clock.tick(study)
-        run_cache.save_records(folder / "runs")
-        outputs.save(folder / "outputs")
         after = "; ".join(filter(None, [*notes, *run_cache.why_trained_again(), clock.left()]))
         print(f"{line_start}{line}{took:>8}  {after}".rstrip(), flush=True)
     return failed
 
 
-def rescore(chosen: dict[str, Study], scale: str, folder: Path) -> None:
+def _print(name: str, error: Exception) -> None:
+    """Say why a study failed: bad input in one line, anything else with its traceback."""
+    if isinstance(error, InputError):
+        print(f"{name}: {error}", file=sys.stderr)
+    else:
+        traceback.print_exception(error)
+
+
+def rescore(chosen: dict[str, Study], scale: str, folder: Path) -> list[str]:
     """Compute the results in `folder` again from the outputs of models that are kept there.
 
     Nothing is trained and no model runs. A study that needs more than was kept is left as it is.
+    Returns the names of the studies that failed; they do not stop the others.
     """
     from ..training import run_cache
     from . import outputs
 
-    with outputs.only_kept(folder):
+    failed = []
+    with outputs.only_kept(folder) as older:
         for name, study in chosen.items():
+            older.clear()
             try:
-                print(f"{name}: {perform(study, scale, folder / 'data').seconds:.1f} s", flush=True)
+                took = perform(study, scale, folder / "data", older).seconds
+                print(f"{name}: {took:.1f} s", flush=True)
             except run_cache.NotKept as error:
                 print(f"{name}: left as it is, since {error}", flush=True)
+            except Exception as error:
+                _print(name, error)
+                failed.append(name)
+    return failed
 
 
 _LINE_UP = "\x1b[1A\x1b[2K"  # move to the last line and clear it

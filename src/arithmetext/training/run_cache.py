@@ -29,7 +29,8 @@ RUNS = 2  # kept per configuration; another checkout of the project may use the 
 
 _RECORD = "record.json"
 _kept: dict[Config, Path] | None = None  # only these records exist, while rescoring
-_requested: set[str] = set()  # the keys of the runs that were requested
+_saved_to: Path | None = None  # the folder that records are copied to
+_older_code: sources.Sources = {}  # while rescoring: digests of code that has changed since
 _reasons: list[str] = []  # why runs were trained again
 
 
@@ -54,6 +55,7 @@ def trained_run(config: Config) -> Path:
             _remove(run)
     if fresh or _read(folder / _RECORD) is None:
         _write_record(folder)
+    _save(folder)
     with suppress(OSError):
         os.utime(folder)  # mark it as used
     return folder
@@ -80,18 +82,35 @@ def record(config: Config) -> dict[str, Any]:
         trained_run(config)
         content = _read(path)
     assert content is not None
+    if _kept is None:
+        _save(path.parent)
+    else:
+        note_older_code(content["sources"], _sources())
     return {part: content[part] for part in content if part != "sources"}
 
 
-def save_records(folder: Path) -> None:
-    """Write the records of all runs that were used to a folder, in place of older ones."""
-    for key in sorted(_requested):
-        content = _read(_runs() / key / _RECORD)
-        if content is not None:
-            make_folder(folder)
-            write_whole(folder / f"{key}.json", json.dumps(content))
-            for older in _older(folder / f"{key}.json"):
-                older.unlink(missing_ok=True)
+@contextmanager
+def saved_to(folder: Path) -> Iterator[None]:
+    """While the block runs, copy the record of every run that is used to a folder at once.
+
+    It takes the place of older records of the same configuration.
+    """
+    global _saved_to
+    _saved_to = folder
+    try:
+        yield
+    finally:
+        _saved_to = None
+
+
+def _save(run: Path) -> None:
+    """Copy the record of a run to the folder of `saved_to`."""
+    if _saved_to is not None:
+        make_folder(_saved_to)
+        target = _saved_to / f"{run.name}.json"
+        write_whole(target, (run / _RECORD).read_text(encoding="utf-8"))
+        for older in _older(target):
+            older.unlink(missing_ok=True)
 
 
 def load_records(folder: Path) -> None:
@@ -106,15 +125,30 @@ def load_records(folder: Path) -> None:
 
 
 @contextmanager
-def only_kept(folder: Path) -> Iterator[None]:
-    """While the block runs, use the records in a folder, whatever code made them; train nothing."""
+def only_kept(folder: Path) -> Iterator[sources.Sources]:
+    """While the block runs, use the records in a folder, whatever code made them; train nothing.
+
+    Yields the digests of the code that made what is used, for files that have changed since. It
+    grows while the block runs.
+    """
     global _kept
-    records = {path: _read(path) for path in sorted(folder.glob("*.json"))}
-    _kept = {from_json(record["config"]): path for path, record in records.items() if record}
+    _kept = {}
+    for path in sorted(folder.glob("*.json")):
+        try:
+            _kept[from_json((_read(path) or {})["config"])] = path
+        except (InputError, KeyError, TypeError, ValueError):
+            print(f"ignored {path}: damaged, or written by another version", file=sys.stderr)
+    _older_code.clear()
     try:
-        yield
+        yield _older_code
     finally:
         _kept = None
+
+
+def note_older_code(before: sources.Sources, now: sources.Sources) -> None:
+    """Note that code was used that has changed since."""
+    for name in sources.changed(before, now):
+        _older_code[name] = before.get(name, "")
 
 
 def _read(path: Path) -> dict[str, Any] | None:
@@ -134,9 +168,7 @@ def _runs() -> Path:
 
 
 def _folder(config: Config) -> Path:
-    key = f"{_digest(asdict(config))}-{_digest(_sources())}"
-    _requested.add(key)
-    return _runs() / key
+    return _runs() / f"{_digest(asdict(config))}-{_digest(_sources())}"
 
 
 def _sources() -> sources.Sources:
