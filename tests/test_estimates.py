@@ -20,7 +20,9 @@ from arithmetext.evaluation.estimates import (
     rate,
     ratio,
     ratio_of_geometric_means,
+    ratio_over_blocks,
     share,
+    statistic_over_blocks,
     t_quantile,
     wilson,
     with_seed_spread,
@@ -212,3 +214,30 @@ def test_a_ratio_of_geometric_means_is_scipys_t_interval(
         assert np.allclose((low, high), (theirs.low, theirs.high), rtol=1e-5, atol=1e-5)
     assert found.value is not None
     assert math.isclose(found.value, gmean(one) / gmean(two))
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(2, 6))
+def test_a_mean_has_the_same_interval_as_a_statistic(seed: int, seeds: int, blocks: int) -> None:
+    """The jackknife of a mean is Student's interval over blocks."""
+    values = np.random.default_rng(seed).normal(size=(seeds, 3 * blocks))
+    expected = over_seeds_and_blocks(values, blocks)
+    assert statistic_over_blocks(np.mean, [values], blocks) == pytest.approx(expected)
+    weights = np.full_like(values, 2.0)
+    assert ratio_over_blocks(2 * values, weights, blocks) == pytest.approx(expected)
+
+
+def test_the_interval_of_a_ratio_holds_for_other_text() -> None:
+    """Blocks have levels of their own; 95 % of the intervals must contain the ratio of all text."""
+    random = np.random.default_rng(0)
+    held = 0
+    for _ in range(400):
+        weights = random.uniform(1, 3, (1, 160))
+        levels = np.tile(random.normal(0.4, 0.05, 10), 16)
+        _, low, high = ratio_over_blocks(weights * levels, weights, 10)
+        held += low <= 0.4 <= high
+    assert 0.92 < held / 400 < 0.98
+
+
+def test_a_ratio_without_a_denominator_is_unknown() -> None:
+    assert ratio_over_blocks([[0, 0]], [[0, 0]], 2) == UNKNOWN
+    assert ratio_over_blocks([[1, 0]], [[1, 0]], 2) == UNKNOWN  # nothing without the first block

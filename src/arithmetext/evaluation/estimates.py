@@ -85,6 +85,44 @@ def over_seeds_and_blocks(values: Any, blocks: int) -> Estimate:
     return with_seed_spread(Estimate(mean, mean - half, mean + half), np.nanmean(table, 1).tolist())
 
 
+def statistic_over_blocks(
+    statistic: Callable[..., Any], columns: Sequence[Any], blocks: int
+) -> Estimate:
+    """Any smooth statistic of quantities of prompts, [seeds, prompts] each.
+
+    As in `over_seeds_and_blocks`, prompt k is from block k % blocks, and the interval holds for
+    other text and for other seeds. Its part for the text is the jackknife: the statistic without
+    each block in turn. It is unknown if the statistic has no value for all prompts, or without a
+    block.
+    """
+    tables = [np.asarray(column, np.float64) for column in columns]
+    prompts = tables[0].shape[1]
+    assert prompts % blocks == 0, "every block has the same number of prompts"
+    others = [np.arange(prompts) % blocks != block for block in range(blocks)]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        value = float(statistic(*tables))
+        without = [float(statistic(*(table[:, chosen] for table in tables))) for chosen in others]
+        by_seed = [
+            float(statistic(*(table[[i]] for table in tables))) for i in range(len(tables[0]))
+        ]
+    if not np.isfinite([value, *without]).all():
+        return UNKNOWN
+    half = _t_half_width([blocks * value - (blocks - 1) * each for each in without])
+    known = [each for each in by_seed if np.isfinite(each)]
+    return with_seed_spread(Estimate(value, value - half, value + half), known)
+
+
+def ratio_over_blocks(numerators: Any, denominators: Any, blocks: int) -> Estimate:
+    """The sum of the numerators over the sum of the denominators, [seeds, prompts] each.
+
+    The interval is that of `statistic_over_blocks`.
+
+    >>> print(format_estimate(ratio_over_blocks([[1, 3, 2, 2]], [[4, 4, 4, 4]], 4)))
+    0.500 [0.175, 0.825]
+    """
+    return statistic_over_blocks(lambda a, b: a.sum() / b.sum(), [numerators, denominators], blocks)
+
+
 def with_seed_spread(estimate: Estimate, by_seed: Sequence[float]) -> Estimate:
     """The same estimate with an interval that also holds for models trained with other seeds.
 
