@@ -25,7 +25,8 @@ RANGES = {"majority": (0.3, 0.5), "low": 0.12}
 def test_continuations_are_counted_by_accuracy() -> None:
     accuracy = np.array([[0.3, 0.5, 0.51, 0.29, 0.12, 0.119], [0.4, 0.4, 0.4, 0.4, 0.05, 0.05]])
     found = count_clusters(accuracy, 2, **RANGES)
-    assert (found.continuations, found.majority, found.low, found.between) == (12, 6, 3, 2)
+    assert (found.continuations, found.majority, found.low) == (12, 6, 3)
+    assert (found.between, found.above) == (2, 1)
     assert found.low_mean.value == pytest.approx((0.119 + 0.05 + 0.05) / 3)
     assert found.other_mean.value == pytest.approx((accuracy.sum() - 0.219) / 9)
     shares = over_seeds_and_blocks(accuracy < 0.12, 2)
@@ -61,12 +62,29 @@ def test_the_low_cluster_is_compared_prompt_by_prompt() -> None:
 
 
 def test_prompts_of_the_low_cluster_are_compared_with_the_others() -> None:
-    differs = [[True, False, True, False]]
-    known = [[0.35, 0.4, 0.37, 0.42]]
+    differs = [[True, True, False, False]]
+    known = [[0.35, 0.37, 0.4, 0.42]]
     harder = summarise_scores([replace(scores(differs, differs), known=known)], 2, **RANGES)
     assert harder.easier.value == pytest.approx(0.36 - 0.41)
     never = [[False] * 4]
     assert summarise_scores([scores(never, never)], 2, **RANGES).easier == UNKNOWN
+
+
+def test_seeds_with_the_same_prompts_are_no_more_evidence() -> None:
+    random = np.random.default_rng(0)
+    differs, known = random.random((1, 40)) < 0.3, random.normal(0.4, 0.05, (1, 40))
+    one, three = (
+        replace(
+            scores(*2 * [np.repeat(differs, seeds, 0).tolist()]),
+            known=np.repeat(known, seeds, 0).tolist(),
+        )
+        for seeds in (1, 3)
+    )
+    alone, together = (summarise_scores([each], 10, **RANGES) for each in (one, three))
+    assert together.easier == pytest.approx(alone.easier)
+    assert together.split.low_mean == pytest.approx(alone.split.low_mean)
+    with pytest.raises(AssertionError):  # 2 · 40 prompts fill 16 blocks, but not at each place
+        summarise_scores([one, one], 16, **RANGES)
 
 
 def test_every_scoring_of_real_tokens() -> None:

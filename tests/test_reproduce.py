@@ -1,6 +1,5 @@
 """The main job: studies found, run once, kept, and shown on one page."""
 
-import dataclasses
 import json
 import os
 import re
@@ -26,7 +25,7 @@ from arithmetext.evaluation.codec import to_json
 from arithmetext.files import sole_writer
 from arithmetext.paper import report, runs
 from arithmetext.paper import study as studies
-from arithmetext.paper.runs import PromptSettings, TrainedModel
+from arithmetext.paper.runs import PromptSettings, TrainedModel, trained_models
 from arithmetext.tokens import BPE
 from arithmetext.training import run_cache
 from conftest import Run, changed
@@ -92,16 +91,6 @@ SMALL: dict[str, dict[str, Any]] = {
         for name in ("precision_recall", "prime_positions", "confusion_matrix")
     },
 }
-
-
-def trained_models(value: Any) -> list[TrainedModel]:
-    """The models in the settings of a study."""
-    if isinstance(value, TrainedModel):
-        return [value]
-    if dataclasses.is_dataclass(value):
-        value = vars(value)
-    items = value.values() if isinstance(value, dict) else []
-    return [model for item in items for model in trained_models(item)]
 
 
 def test_the_page_holds_every_study_and_runs_them_once(

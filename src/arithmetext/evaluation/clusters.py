@@ -10,7 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .alignment import align_prompts
-from .estimates import Estimate, bootstrap, over_seeds_and_blocks, ratio, share, with_seed_spread
+from .estimates import (
+    Estimate,
+    over_seeds_and_blocks,
+    ratio_over_blocks,
+    share,
+    statistic_over_blocks,
+)
 from .evaluate import MAX_SHIFT
 from .generation import Continuations
 from .prompts import TextPrompts
@@ -55,6 +61,7 @@ class Clusters:
     majority: int  # in the range of the majority
     low: int  # below the low bound
     between: int  # below the majority, but not low
+    above: int  # above the majority
     low_share: Estimate
     low_mean: Estimate  # mean accuracy of those that are low
     other_mean: Estimate
@@ -70,9 +77,10 @@ def count_clusters(
         majority=int(((majority[0] <= accuracy) & (accuracy <= majority[1])).sum()),
         low=int(is_low.sum()),
         between=int((~is_low & (accuracy < majority[0])).sum()),
+        above=int((accuracy > majority[1]).sum()),
         low_share=_share(is_low, blocks),
-        low_mean=_mean(accuracy, is_low),
-        other_mean=_mean(accuracy, ~is_low),
+        low_mean=_mean(accuracy, is_low, blocks),
+        other_mean=_mean(accuracy, ~is_low, blocks),
     )
 
 
@@ -98,8 +106,9 @@ def summarise_scores(
 ) -> ScoreSummary:
     """Summarise all continuations at one place, or at several places together.
 
-    Prompt k of each place is from block k % blocks of its text.
+    Prompt k of each place is from block k % blocks of its text, and so it is in the joined columns.
     """
+    assert all(len(each.known[0]) % blocks == 0 for each in places)
     columns: dict[str, NDArray[np.float64]] = {
         field.name: np.concatenate([np.array(getattr(each, field.name)) for each in places], 1)
         for field in fields(ContinuationScores)
@@ -113,7 +122,7 @@ def summarise_scores(
         },
         first_differs=_share(differs, blocks),
         exceptions=int(((split < low) != differs).sum()),
-        easier=_difference(known, differs),
+        easier=_difference(known, differs, blocks),
         accuracy=over_seeds_and_blocks(known, blocks),
         realigned=over_seeds_and_blocks(columns["realigned"], blocks),
         chance=over_seeds_and_blocks(columns["chance"], blocks),
@@ -133,22 +142,18 @@ def _share(hits: NDArray[np.bool_], blocks: int) -> Estimate:
     return Estimate(value, max(0.0, lowest or 0.0), min(1.0, highest or 1.0))
 
 
-def _mean(values: Floats, chosen: NDArray[np.bool_]) -> Estimate:
-    """The mean of the chosen values, [seeds, prompts]: a bootstrap over prompts, and the seeds."""
-    pooled = ratio((values * chosen).sum(0), chosen.sum(0))
-    pairs = zip(values, chosen, strict=True)
-    return with_seed_spread(pooled, [float(row[each].mean()) for row, each in pairs if each.any()])
+def _mean(values: Floats, chosen: NDArray[np.bool_], blocks: int) -> Estimate:
+    """The mean of the chosen values, [seeds, prompts]."""
+    return ratio_over_blocks(values * chosen, chosen, blocks)
 
 
-def _difference(values: Floats, chosen: NDArray[np.bool_]) -> Estimate:
+def _difference(values: Floats, chosen: NDArray[np.bool_], blocks: int) -> Estimate:
     """The mean of the chosen values minus the mean of the others, [seeds, prompts]."""
-    pairs = list(zip(values, chosen, strict=True))
-    pooled = bootstrap(lambda a, b: a.mean() - b.mean(), values[chosen], values[~chosen])
-    return with_seed_spread(
-        pooled,
-        [
-            float(row[each].mean() - row[~each].mean())
-            for row, each in pairs
-            if each.any() and not each.all()
-        ],
-    )
+
+    def difference(values: Floats, chosen: Floats) -> float:
+        others = 1 - chosen
+        return float(
+            (values * chosen).sum() / chosen.sum() - (values * others).sum() / others.sum()
+        )
+
+    return statistic_over_blocks(difference, [values, chosen], blocks)
