@@ -197,7 +197,7 @@ def test_seeds_and_stand_ins() -> None:
     first, second, third = MODEL.with_seeds(3)
     assert first == MODEL
     assert [model.config.seed for model in (first, second, third)] == [0, 1, 2]
-    assert "not the paper's: 1 layers, width 64, rotary" in MODEL.stand_in
+    assert "not the paper's: 1 layer, width 64, rotary" in MODEL.stand_in
     assert "whole words" in MODEL.stand_in
     assert TrainedModel("ntp-paper", ("training.steps=7", "seed=3")).stand_in == ""
     assert TrainedModel("ntp-paper-d64").stand_in == ""

@@ -1,6 +1,5 @@
 """The main job: studies found, run once, kept, and shown on one page."""
 
-import dataclasses
 import json
 import os
 import re
@@ -26,7 +25,7 @@ from arithmetext.evaluation.codec import to_json
 from arithmetext.files import sole_writer
 from arithmetext.paper import report, runs
 from arithmetext.paper import study as studies
-from arithmetext.paper.runs import PromptSettings, TrainedModel
+from arithmetext.paper.runs import PromptSettings, TrainedModel, trained_models
 from arithmetext.paper.studies.impossible_words import Places
 from arithmetext.paper.studies.mlm_accuracy import Masking
 from arithmetext.paper.studies.square_free_runs import PromptsOfRuns
@@ -133,16 +132,6 @@ SMALL: dict[str, dict[str, Any]] = {
         for name in ("precision_recall", "prime_positions", "confusion_matrix")
     },
 }
-
-
-def trained_models(value: Any) -> list[TrainedModel]:
-    """The models in the settings of a study."""
-    if isinstance(value, TrainedModel):
-        return [value]
-    if dataclasses.is_dataclass(value):
-        value = vars(value)
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else []
-    return [model for item in items for model in trained_models(item)]
 
 
 def test_the_page_holds_every_study_and_runs_them_once(
@@ -317,10 +306,13 @@ def test_one_that_fails_does_not_stop_the_others(tmp_path, monkeypatch, capsys) 
 
 
 def test_results_are_computed_again_from_outputs(tmp_path, monkeypatch, capsys) -> None:
-    """One study that fails does not stop the others; older code is not forgotten."""
+    """One study that fails does not stop the others; older code is not forgotten.
+
+    Studies that use no model are not run.
+    """
     chosen = {
         name: studies.all_studies()[name]
-        for name in ("precision_recall", "orientation", "accuracy_length")
+        for name in ("orientation", "precision_recall", "square_free_runs", "accuracy_length")
     }
     for name in chosen:
         small = changed(chosen[name].settings("laptop"), **SMALL[name])
@@ -328,9 +320,10 @@ def test_results_are_computed_again_from_outputs(tmp_path, monkeypatch, capsys) 
     length = chosen["accuracy_length"]
     assert studies.reproduce({"accuracy_length": length}, "laptop", tmp_path) == []
     before = studies.load(length, tmp_path / "data").data
-    monkeypatch.setattr(chosen["orientation"], "run", lambda settings: 1 / 0)
+    for name in ("orientation", "square_free_runs"):
+        monkeypatch.setattr(chosen[name], "run", lambda settings: 1 / 0)
     monkeypatch.setattr(run_cache, "train", None)
-    assert studies.rescore(chosen, "laptop", tmp_path) == ["orientation"]
+    assert studies.rescore(chosen, "laptop", tmp_path) == ["square_free_runs"]
     assert studies.load(length, tmp_path / "data").data == before
     assert studies.cached_result(length, "laptop", tmp_path / "data") is not None
     said = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""`nt reproduce` and `nt report`."""
+"""`nt reproduce`, `nt rescore` and `nt report`."""
 
 import sys
 from pathlib import Path
@@ -9,15 +9,17 @@ import typer
 from ..errors import InputError
 from .options import Wait
 
+Only = Annotated[
+    list[str] | None,
+    typer.Option(metavar="STUDY", help="Only this study; may be repeated."),
+]
+
 
 def reproduce(
     scale: Annotated[
         str, typer.Option(metavar="SCALE", help="Size of the work: laptop, gpu or paper.")
     ] = "laptop",
-    only: Annotated[
-        list[str] | None,
-        typer.Option(metavar="STUDY", help="Run this study only; may be repeated."),
-    ] = None,
+    only: Only = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the reports.")] = Path(
         "reports"
     ),
@@ -31,8 +33,7 @@ def reproduce(
     from ..files import sole_writer
     from ..paper import report, study
 
-    if scale not in study.SCALES:
-        raise InputError(f"no scale {scale!r}; there are: {', '.join(study.SCALES)}")
+    study.check_scale(scale)
     chosen = study.choose(only or [])
     with sole_writer(out / scale, wait=wait):
         failed = study.reproduce(chosen, scale, out / scale)
@@ -55,22 +56,19 @@ def rescore(
     scale: Annotated[
         str, typer.Option(metavar="SCALE", help="The scale of these results.")
     ] = "gpu",
-    only: Annotated[
-        list[str] | None,
-        typer.Option(metavar="STUDY", help="Compute this study only; may be repeated."),
-    ] = None,
+    only: Only = None,
     wait: Wait = False,
 ) -> None:
     """Compute results again from kept outputs of models.
 
     The outputs, such as generated tokens, are in DIR/outputs and the losses of training runs in
-    DIR/runs; nt reproduce keeps them there. Studies that need a model itself are left as they are.
+    DIR/runs; nt reproduce keeps them there. A study that needs a model itself is left as it is, and
+    studies of the text, which use no model, are not run.
     """
     from ..files import sole_writer
     from ..paper import report, study
 
-    if scale not in study.SCALES:
-        raise InputError(f"no scale {scale!r}; there are: {', '.join(study.SCALES)}")
+    study.check_scale(scale)
     if not (folder / "data").is_dir():
         raise InputError(f"no results in {folder}/data: nt reproduce makes them")
     with sole_writer(folder, wait=wait):

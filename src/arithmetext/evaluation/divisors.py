@@ -7,11 +7,10 @@ primes that divide n. Everything is computed from continuations, so no model is 
 because some words are easy for anyone. The second is what remains if the model's words are shuffled
 among the integers with the same true word: errors are then independent given the true word.
 
-**Noticing p.** If a prime p divides n, the word of n has about one more child at its root on
-average: p itself is one, but n / p is smaller than n and has slightly fewer. Whether p divides n is
-independent of n modulo the powers of all other primes. So a model that knows nothing about n modulo
-p writes as many children on average where p divides n as where it does not. A model that knows it
-writes about one more.
+**Noticing p.** If a prime p divides n, the root of its tree has on average about one more child (a
+little less, since the cofactor n/p is smaller). Whether p divides n is independent of n modulo the
+powers of all other primes. So a model that knows nothing about n modulo p writes as many children
+on average where p divides n as where it does not. A model that knows it writes about one more.
 
 All intervals are over blocks of the text (`estimates.ratio_over_blocks`).
 """

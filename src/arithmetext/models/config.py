@@ -33,7 +33,8 @@ class GPTConfig:
     @property
     def description(self) -> str:
         without = "" if self.attention == "on" else ", without attention"
-        return f"{self.layers} layers, width {self.width}, {self.positions} positions{without}"
+        layers = "1 layer" if self.layers == 1 else f"{self.layers} layers"
+        return f"{layers}, width {self.width}, {self.positions} positions{without}"
 
     def matrix_weights(self, tokens: int) -> int:
         """Number of weights in the matrices, with a tokenizer of this size."""

@@ -4,7 +4,7 @@ Several studies share a model. Each is trained once, on first use, and kept in t
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from functools import lru_cache
 from math import inf
 from typing import Any, TypeVar, cast
@@ -115,10 +115,8 @@ class TrainedModel:
     @property
     def stand_in(self) -> str:
         """Why this is not the paper's model; empty if it is."""
-        config, paper = (
-            self.config,
-            recipe("hmm-paper" if self.config.model.kind == "HMM" else "ntp-paper"),
-        )
+        config = self.config
+        paper = recipe("hmm-paper" if config.model.kind == "HMM" else "ntp-paper")
         if config.model == paper.model and config.tokens.kind == paper.tokens.kind:
             return ""
         tokens = ", whole words as tokens" if config.tokens.kind == "words" else ""
@@ -231,6 +229,18 @@ def draw_prompts(
 @lru_cache(None)
 def _tokenizer(tokens: TokensConfig, n: int) -> Tokenizer:
     return tokens.tokenizer(splits(n), n)
+
+
+def trained_models(settings: Any) -> list[TrainedModel]:
+    """The models in the settings of a study."""
+    if isinstance(settings, TrainedModel):
+        return [settings]
+    if is_dataclass(settings):
+        settings = vars(settings)
+    if isinstance(settings, dict):
+        settings = tuple(settings.values())
+    items = settings if isinstance(settings, tuple) else ()
+    return [model for item in items for model in trained_models(item)]
 
 
 def several_seeds(model: TrainedModel, scale: str, count: int = 3) -> tuple[TrainedModel, ...]:

@@ -144,6 +144,11 @@ def all_studies() -> dict[str, Study]:
     return {_name(study): study for study in sorted(modules, key=lambda study: study.ORDER)}
 
 
+def check_scale(scale: str) -> None:
+    if scale not in SCALES:
+        raise InputError(f"no scale {scale!r}; there are: {', '.join(SCALES)}")
+
+
 def choose(names: Sequence[str]) -> dict[str, Study]:
     """The named studies, or all of them if none is named."""
     studies_by_name = all_studies()
@@ -266,14 +271,18 @@ def rescore(chosen: dict[str, Study], scale: str, folder: Path) -> list[str]:
     """Compute the results in `folder` again from the outputs of models that are kept there.
 
     Nothing is trained and no model runs. A study that needs more than was kept is left as it is.
+    Studies without models are left out: their results are not made from outputs.
     Returns the names of the studies that failed; they do not stop the others.
     """
     from ..training import run_cache
     from . import outputs
+    from .runs import trained_models
 
     failed = []
     with outputs.only_kept(folder) as older:
         for name, study in chosen.items():
+            if not trained_models(study.settings(scale)):
+                continue
             older.clear()
             try:
                 took = perform(study, scale, folder / "data", older).seconds
