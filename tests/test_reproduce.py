@@ -113,9 +113,9 @@ SMALL: dict[str, dict[str, Any]] = {
     "unigram_likelihood": {
         "models": (_NTP,),
         "sequences": SequenceSettings(98 * 10**9, (2, 8, 64), sequences=8, blocks=2, seed=0),
-        "reversal": (ReversalSettings(10**5, 64, sequences=8, seed=0),),
+        "reversal": ReversalSettings(10**5, 64, sequences=8, seed=0),
         "readers": {
-            direction: (TrainedModel("ntp-laptop", ("n=1e5", f"direction={direction}", *_READER)),)
+            direction: TrainedModel("ntp-laptop", ("n=1e5", f"direction={direction}", *_READER))
             for direction in READERS
         },
     },

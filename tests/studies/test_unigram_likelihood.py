@@ -23,7 +23,7 @@ from .cases import Case, draw, edited, outcomes
 HOW = study.SequenceSettings(
     98 * 10**9, tuple(2 << k for k in range(8)), sequences=60, blocks=10, seed=0
 )
-REVERSAL = (study.ReversalSettings(10**5, 128, sequences=50, seed=0),)
+REVERSAL = study.ReversalSettings(10**5, 128, sequences=50, seed=0)
 KEYS = ["short-overlap", "grows", "long-disjoint", "word-order"]
 
 
@@ -49,7 +49,7 @@ def readers(direction: float) -> list[study.Reversal]:
             for kind in ("text", "reversed")
         }
 
-    return study.compare_readers(10**5, {"forward": arrays(1), "backward": arrays(-1)})
+    return study.compare_readers({"forward": arrays(1), "backward": arrays(-1)})
 
 
 def result(stand_in: str = "") -> study.Result:

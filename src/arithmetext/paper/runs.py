@@ -273,7 +273,7 @@ def with_vocabulary(task: str, scale: str, size: int) -> TrainedModel:
     needs rotary positions: with learned positions, 2,000 small steps do not leave the plateau.
     """
     if scale == "laptop":
-        return _on_laptop(task, size, 250 if task == "ntp" else 200)
+        return _on_laptop(task, size, 150 if task == "ntp" else 200)
     longer = {"ntp": 4000, "mlm": 5000}[task]
     model = _on_gpu(task, size, scale, longer if size == 256 else 2000)
     if (task, scale) == ("mlm", "gpu"):
@@ -304,7 +304,7 @@ SCORED_TOKENS = 32  # after each prompt; together they fill the context
 
 def scoring_settings(scale: str) -> PromptSettings:
     """Prompts whose next tokens are scored."""
-    prompts, tokens = (60, 192) if scale == "laptop" else (160, 1024 - SCORED_TOKENS)
+    prompts, tokens = (30, 192) if scale == "laptop" else (160, 1024 - SCORED_TOKENS)
     return PromptSettings(prompts=prompts, tokens=tokens, stride=64, seed=0, blocks=10)
 
 

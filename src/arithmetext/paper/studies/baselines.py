@@ -91,7 +91,7 @@ def settings(scale: str) -> Settings:
         trained["GPT-2, ρ = 1/2, a token a word"] = (half,)
     return Settings(
         scales=(TEST_NEAR, 10**13, 10**15),
-        integers=1 << 24,
+        integers=2**22 if small else 2**24,
         bounds=(1, *primes_up_to(61).tolist(), *FURTHER_BOUNDS),
         prompts=scoring_settings(scale),
         following_tokens=SCORED_TOKENS,

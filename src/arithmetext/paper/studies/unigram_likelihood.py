@@ -1,10 +1,10 @@
 """Likelihoods of the text, of random tokens and of altered text, by length.
 
 The text read backwards needs a positive control: is it as likely as the text because the text has
-no visible direction, or because the test cannot see any? So small models are trained on the text
-and on the reversed text, for a small and a large n. A model that has memorised part of the text of
-its training range must tell its direction. So the control shows that the test sees a memorised
-direction; it does not show that the test would see a weaker one.
+no visible direction, or because the test cannot see any? So two small models are trained on the
+text of 2..n for a small n, one of them on the reversed text. A model that has memorised part of the
+text must tell its direction. So the control shows that the test sees a memorised direction; it does
+not show that the test would see a weaker one.
 """
 
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ from ...evaluation.separation import (
     overlap,
 )
 from ...evaluation.subjects import EvaluatedModel
-from ...text.splits import TRAINED_TO, Range, blocks_near
+from ...text.splits import Range, blocks_near
 from ..figures import MARKERS, legend_above, plot_estimates, ridges, styles, token_axis
 from ..outputs import Arrays
 from ..runs import TEST_NEAR, TrainedModel, TrainingFacts, ntp, several_seeds
@@ -81,8 +81,8 @@ class ReversalSettings:
 class Settings:
     models: tuple[TrainedModel, ...]  # one for each seed
     sequences: SequenceSettings
-    reversal: tuple[ReversalSettings, ...]
-    readers: dict[str, tuple[TrainedModel, ...]]  # by direction, one for each n
+    reversal: ReversalSettings
+    readers: dict[str, TrainedModel]  # by direction
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,6 @@ class Reversal:
     other.
     """
 
-    n: int
     text: str  # one of `TEXTS`
     reader: str  # one of `READERS`, or `BOTH`
     auc: Estimate
@@ -120,7 +119,7 @@ class Result:
     values: list[Distributions]  # with random tokens, by length; the first seed
     backwards: Estimate  # nats by which the text is likelier than backwards, at the greatest length
     reversal: list[Reversal]  # the positive control
-    reversal_settings: tuple[ReversalSettings, ...]
+    reversal_settings: ReversalSettings
 
     def areas(self, control: str) -> list[Estimate]:
         """Areas under the ROC curve, by length."""
@@ -130,9 +129,8 @@ class Result:
 def settings(scale: str) -> Settings:
     longest, number = (256, 128) if scale == "laptop" else (1024, 1000)
     sequences = SequenceSettings(TEST_NEAR, tuple(doubling(2, longest)), number, blocks=10, seed=0)
-    sizes = (SMALL_N, TRAINED_TO)
-    reversal = tuple(ReversalSettings(n, length=128, sequences=512, seed=0) for n in sizes)
-    readers = {direction: tuple(reader(n, direction) for n in sizes) for direction in READERS}
+    reversal = ReversalSettings(SMALL_N, length=128, sequences=512, seed=0)
+    readers = {direction: reader(SMALL_N, direction) for direction in READERS}
     return Settings(several_seeds(ntp(scale), scale), sequences, reversal, readers)
 
 
@@ -145,13 +143,16 @@ def reader(n: int, direction: str) -> TrainedModel:
 
 def run(settings: Settings) -> Result:
     outputs = [model.outputs(likelihoods, settings.sequences) for model in settings.models]
-    reversal = []
-    for k, how in enumerate(settings.reversal):
-        readers = {name: models[k] for name, models in settings.readers.items()}
-        scored = {name: model.outputs(reversed_text, how) for name, model in readers.items()}
-        reversal += compare_readers(how.n, scored)
+    scored = {
+        name: model.outputs(reversed_text, settings.reversal)
+        for name, model in settings.readers.items()
+    }
     return summarise(
-        outputs, settings.sequences, settings.models[0].training(), reversal, settings.reversal
+        outputs,
+        settings.sequences,
+        settings.models[0].training(),
+        compare_readers(scored),
+        settings.reversal,
     )
 
 
@@ -189,12 +190,12 @@ def reversed_text(model: EvaluatedModel, how: ReversalSettings) -> Arrays:
     return arrays
 
 
-def compare_readers(n: int, scored: dict[str, Arrays]) -> list[Reversal]:
-    """The positive control for one n, from the likelihoods of both models."""
+def compare_readers(scored: dict[str, Arrays]) -> list[Reversal]:
+    """The positive control, from the likelihoods of both models."""
     forward, backward = (scored[name] for name in READERS)
     both = {name: forward[name] - backward[name] for name in forward}
     return [
-        Reversal(n, text, name, auc(true, other), mean(true - other))
+        Reversal(text, name, auc(true, other), mean(true - other))
         for text in TEXTS
         for name, arrays in (*scored.items(), (BOTH, both))
         for true, other in [(arrays[f"{text} text"], arrays[f"{text} reversed"])]
@@ -206,7 +207,7 @@ def summarise(
     how: SequenceSettings,
     training: TrainingFacts,
     reversal: list[Reversal],
-    reversal_settings: tuple[ReversalSettings, ...],
+    reversal_settings: ReversalSettings,
 ) -> Result:
     """Statistics over seeds; `outputs` has the arrays of each seed."""
 
@@ -273,7 +274,6 @@ def _plot_areas(axes: Axes, result: Result) -> None:
 
 def _plot_readers(axes: Axes, result: Result) -> None:
     readers = list(dict.fromkeys(each.reader for each in result.reversal))
-    texts = list(dict.fromkeys((each.n, each.text) for each in result.reversal))
     for k, (name, marker) in enumerate(zip(readers, MARKERS, strict=False)):
         rows = [each for each in result.reversal if each.reader == name]
         x = [i + 0.15 * (k - 1) for i in range(len(rows))]
@@ -281,9 +281,9 @@ def _plot_readers(axes: Axes, result: Result) -> None:
         style = styles()[k] | {"ls": "none", "marker": marker}
         plot_estimates(axes, x, areas, label=f"trained {name}" if k < 2 else name, **style)
     axes.axhline(0.5, color="black", lw=1)
-    names = [f"n = {format_integer(n)}\n{text}" for n, text in texts]
-    axes.set_xticks(range(len(names)), names)
-    axes.set_xlim(-0.5, len(names) - 0.5)
+    n = format_integer(result.reversal_settings.n)
+    axes.set_xticks(range(len(TEXTS)), [f"{text}, n = {n}" for text in TEXTS])
+    axes.set_xlim(-0.5, len(TEXTS) - 0.5)
     axes.set_ylim(0, 1)
     axes.set_ylabel("area, text against\nreversed text")
     axes.grid(axis="y", alpha=0.3)
@@ -293,7 +293,7 @@ def _plot_readers(axes: Axes, result: Result) -> None:
 def caption(result: Result) -> str:
     how = result.sequences
     shortest, longest = result.values[0].length, result.values[-1].length
-    control = result.reversal_settings[0]
+    control = result.reversal_settings
 
     def change(name: str) -> str:
         areas = result.areas(name)
@@ -315,10 +315,10 @@ def caption(result: Result) -> str:
         f" {change('deleted')} for a deleted word. Below, a positive control: the area of the text"
         f" against the reversed text ({control.sequences} sequences of"
         f" {control.length} tokens, seed {control.seed}) for small models, one trained on the text"
-        " of 2..n and one on the reversed text, one seed each, and for the difference of their"
-        " log-likelihoods. The text is from the training range 2..n, of which they read a part, or"
-        " from n..2n. They memorise some of it if n is small. So this can show that the test sees a"
-        " memorised direction, but not that it would see a weaker one."
+        f" of 2..n, n = {format_integer(control.n)}, and one on the reversed text, one seed each,"
+        " and for the difference of their log-likelihoods. The text is from the training range"
+        " 2..n, of which they read a part, or from n..2n. They memorise some of it. So this can"
+        " show that the test sees a memorised direction, but not that it would see a weaker one."
     )
 
 
@@ -329,20 +329,12 @@ def table(result: Result) -> Table:
     for each in result.separations:
         estimates = (each.true, each.other, each.auc, each.paired)
         rows.append([each.length, each.control, *map(format_estimate, estimates)])
-    for (n, text), rows_of in _by_text(result.reversal).items():
-        length = next(each.length for each in result.reversal_settings if each.n == n)
-        for row in rows_of:
-            about = f"reversed text of the {text}, n = {format_integer(n)}, model {row.reader}"
-            nats = f"the text is likelier by {format_estimate(row.nats)} nats a sequence"
-            rows.append([length, about, nats, "", format_estimate(row.auc), ""])
+    how = result.reversal_settings
+    for row in result.reversal:
+        about = f"reversed text of the {row.text}, n = {format_integer(how.n)}, model {row.reader}"
+        nats = f"the text is likelier by {format_estimate(row.nats)} nats a sequence"
+        rows.append([how.length, about, nats, "", format_estimate(row.auc), ""])
     return header, rows
-
-
-def _by_text(rows: list[Reversal]) -> dict[tuple[int, str], list[Reversal]]:
-    grouped: dict[tuple[int, str], list[Reversal]] = {}
-    for row in rows:
-        grouped.setdefault((row.n, row.text), []).append(row)
-    return grouped
 
 
 def verdicts(result: Result) -> list[Verdict]:
@@ -432,12 +424,14 @@ def _range(values: list[float], digits: int = 2) -> str:
 def _control(result: Result) -> str:
     """The positive control in words."""
     parts = []
-    for (n, text), rows in _by_text(result.reversal).items():
+    for text in TEXTS:
+        rows = [row for row in result.reversal if row.text == text]
         areas = ", ".join(f"{format_estimate(row.auc, 2)} ({row.reader})" for row in rows)
-        parts.append(f"n = {format_integer(n)}, {text}: {areas}")
-    small = min(result.reversal, key=lambda row: (row.n, row.text != TEXTS[0], row.reader != BOTH))
-    sees = "sees" if above(small.nats, 0) else "does not even see"
+        parts.append(f"{text}: {areas}")
+    [memorised] = [r for r in result.reversal if (r.text, r.reader) == (TEXTS[0], BOTH)]
+    sees = "sees" if above(memorised.nats, 0) else "does not even see"
     return (
-        f"Positive control, areas of small models, one seed each: {'; '.join(parts)}. So the test"
-        f" {sees} a direction that models have memorised."
+        "Positive control, areas of small models, one seed each, n ="
+        f" {format_integer(result.reversal_settings.n)}: {'; '.join(parts)}. So the test {sees} a"
+        " direction that models have memorised."
     )
