@@ -254,14 +254,14 @@ def ntp(scale: str) -> TrainedModel:
     On a laptop its tokens are whole words: from pieces of words it learns little in two minutes.
     """
     if scale == "laptop":
-        return TrainedModel("ntp-laptop", ("training.steps=500",))
+        return TrainedModel("ntp-laptop", ("training.steps=400",))
     return with_vocabulary("ntp", scale, 256)
 
 
 def mlm(scale: str) -> TrainedModel:
     """Masked language modelling with a vocabulary of 256; whole words on a laptop."""
     if scale == "laptop":
-        return TrainedModel("mlm-laptop", ("training.steps=300",))
+        return TrainedModel("mlm-laptop", ("training.steps=250",))
     return with_vocabulary("mlm", scale, 256)
 
 
@@ -273,7 +273,7 @@ def with_vocabulary(task: str, scale: str, size: int) -> TrainedModel:
     needs rotary positions: with learned positions, 2,000 small steps do not leave the plateau.
     """
     if scale == "laptop":
-        return _on_laptop(task, size, 150 if task == "ntp" else 200)
+        return _on_laptop(task, size, 250 if task == "ntp" else 200)
     longer = {"ntp": 4000, "mlm": 5000}[task]
     model = _on_gpu(task, size, scale, longer if size == 256 else 2000)
     if (task, scale) == ("mlm", "gpu"):
