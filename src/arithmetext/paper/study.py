@@ -51,6 +51,7 @@ from ..errors import InputError
 from ..evaluation.codec import from_json, to_json
 from ..files import make_folder, write_whole
 from ..sources import Sources
+from ..training.recipes import recipe
 from . import studies
 
 if TYPE_CHECKING:
@@ -103,7 +104,23 @@ def if_papers_model(verdicts: Sequence[Verdict], stand_in: str) -> list[Verdict]
     """
     if not stand_in:
         return list(verdicts)
-    return [replace(verdict, agrees=None, why=stand_in) for verdict in verdicts]
+    return [
+        replace(verdict, agrees=None, why=f"{stand_in} {verdict.why}".strip())
+        for verdict in verdicts
+    ]
+
+
+def unless_trained_less(verdict: Verdict, *, worse: bool, tokens: int) -> Verdict:
+    """The verdict; *not tested here* if the model is worse than the paper's, but trained on less.
+
+    Longer training may close the gap, so a model that is worse does not speak against the paper.
+    """
+    training = recipe("ntp-paper").training
+    papers = training.steps * training.batch
+    if verdict.agrees is not False or not worse or tokens >= papers:
+        return verdict
+    short = f"It is lower here, but this model is trained on {tokens:.2g} tokens only, and the"
+    return replace(verdict, agrees=None, why=f"{short} paper's on {papers:.2g}. {verdict.why}")
 
 
 class Study(Protocol):

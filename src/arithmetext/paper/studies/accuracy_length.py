@@ -1,6 +1,6 @@
 """Word accuracy against the number of tokens generated, far beyond the training text."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,7 @@ from ..runs import (
     ntp,
     prompt_settings,
 )
-from ..study import Table, Verdict, if_papers_model
+from ..study import Table, Verdict, if_papers_model, unless_trained_less
 from ..wording import UNDECIDED, cell, format_estimate, format_number, join, plural
 
 TITLE = "Accuracy against the length generated"
@@ -420,12 +420,8 @@ def _settling_verdict(place: Place, tokens: int) -> Verdict:
         " cannot slip. After alignment the accuracy is"
         f" {format_estimate(place.summary.realigned)}.",
     )
-    training = ntp("paper").config.training
-    papers = training.steps * training.batch
-    if found.agrees is False and (place.whole.accuracy.value or 0) < SETTLED and tokens < papers:
-        short = f"The accuracy is lower, but this model is trained on {tokens:.2g} tokens only, and"
-        return replace(found, agrees=None, why=f"{short} the paper's on {papers:.2g}. {found.why}")
-    return found
+    worse = (place.whole.accuracy.value or 0) < SETTLED
+    return unless_trained_less(found, worse=worse, tokens=tokens)
 
 
 def _interval_verdict(estimate: Estimate, target: float, *, why: str, **words: Any) -> Verdict:
