@@ -19,6 +19,7 @@ ABOVE, BELOW, AROUND = Estimate(0.1, 0.01, 0.2), Estimate(-0.1, -0.2, -0.01), Es
 ROWS = range(12)  # 0 to 4 have β < 1, row 5 has β = 1, rows from 6 on β ≥ 1.4, the last β = ∞
 FEW = {f"{GPT}.{i}.malformed": Estimate(0.002, 0.001, 0.0024) for i in ROWS}
 NONE = {f"{GPT}.{i}.malformed": Estimate(0.0, 0.0, 0.001) for i in ROWS}
+LONG, SHORT = {"trained_on": 10**11}, {"trained_on": 10**8}  # the paper's: 4.4e10 tokens
 LESS = {f"fewer_malformed.{i}": ABOVE for i in ROWS}
 
 
@@ -49,6 +50,8 @@ def kl_over_gpt(*differences: Estimate) -> dict[str, object]:
         for i, row in enumerate(rows)
     }
 
+
+HIGHER, LOWER = Estimate(1.5, 1.01, 2), Estimate(-1.5, -2, -1.01)
 
 CASES: list[Case] = [
     (best("accuracy"), {"best-accuracy": True}),
@@ -81,8 +84,12 @@ CASES: list[Case] = [
     (below("kl_pooled", row0=BELOW), {}),
     (FEW | LESS, {"few-malformed": True, "most-malformed-at-lowest": True}),
     (
-        FEW | LESS | {f"{GPT}.6.malformed": Estimate(0.003, 0.0026, 0.004)},
+        FEW | LESS | LONG | {f"{GPT}.6.malformed": Estimate(0.003, 0.0026, 0.004)},
         {"few-malformed": False, "most-malformed-at-lowest": True},
+    ),
+    (
+        FEW | LESS | SHORT | {f"{GPT}.6.malformed": Estimate(0.003, 0.0026, 0.004)},
+        {"few-malformed": None, "most-malformed-at-lowest": True},
     ),
     (
         FEW | LESS | {f"{GPT}.6.malformed": Estimate(0.002, 0.001, 0.004)},
@@ -99,7 +106,9 @@ CASES: list[Case] = [
     (NONE | LESS, {"few-malformed": True, "most-malformed-at-lowest": None}),
     ({"over_twice": ABOVE}, {"outperforms-hmm": True}),
     ({"over_twice": AROUND}, {"outperforms-hmm": None}),
-    ({"over_twice": BELOW}, {"outperforms-hmm": False}),
+    (LONG | {"over_twice": BELOW}, {"outperforms-hmm": False}),
+    (SHORT | {"over_twice": BELOW}, {"outperforms-hmm": None}),
+    (SHORT | {"over_twice": ABOVE}, {"outperforms-hmm": True}),
     ({"over_guess": Estimate(0.01, 0.0, 0.02)}, {"hmm-like-random-guess": True}),
     ({"over_guess": Estimate(-0.01, -0.03, 0.01)}, {"hmm-like-random-guess": None}),
     ({"over_guess": Estimate(0.03, 0.021, 0.04)}, {"hmm-like-random-guess": False}),
@@ -108,8 +117,11 @@ CASES: list[Case] = [
     (kl_over_gpt(Estimate(0.7, 0.4, 0.99)), {"same-kl-as-hmm": True}),
     (kl_over_gpt(Estimate(0.7, 0.4, 1.01)), {"same-kl-as-hmm": None}),
     (kl_over_gpt(Estimate(0, -3, 3)), {"same-kl-as-hmm": None}),  # a wide interval does not help
-    (kl_over_gpt(Estimate(0, -3, 3), Estimate(1.5, 1.01, 2)), {"same-kl-as-hmm": False}),
-    (kl_over_gpt(Estimate(-1.5, -2, -1.01)), {"same-kl-as-hmm": False}),
+    (kl_over_gpt(HIGHER, LOWER), {"same-kl-as-hmm": None}),  # it holds for three β
+    (kl_over_gpt(*[HIGHER] * 4, Estimate(0, -3, 3)), {"same-kl-as-hmm": None}),
+    (SHORT | kl_over_gpt(*[HIGHER] * 5), {"same-kl-as-hmm": False}),  # the GPT-2 is better
+    (SHORT | kl_over_gpt(*[LOWER] * 5), {"same-kl-as-hmm": None}),
+    (LONG | kl_over_gpt(*[LOWER] * 5), {"same-kl-as-hmm": False}),
     ({f"{HMM}.-1.kl_paper": Estimate(0.1, 0.1, 0.1)}, {}),  # only β = 1 counts
 ]
 
@@ -119,10 +131,18 @@ def test_verdicts(case: Case) -> None:
     check("accuracy_beta", case)
 
 
-def test_a_stand_in_tests_no_claim() -> None:
-    result = replace(committed("accuracy_beta"), stand_in="This model is a small one.")
-    assert set(outcomes(study, result).values()) == {None}
-    draw("accuracy_beta", result)
+def test_a_stand_in_tests_no_claim_about_itself() -> None:
+    before = committed("accuracy_beta")
+    for name, about_the_other in (("GPT-2", {"hmm-like-random-guess"}), ("HMM", OF_GPT)):
+        result = replace(before, stand_ins=before.stand_ins | {name: f"A small {name}."})
+        for old, new in zip(study.verdicts(before), study.verdicts(result), strict=True):
+            assert new.agrees is (old.agrees if new.key in about_the_other else None)
+            assert (f"A small {name}." in new.why) is (new.key not in about_the_other)
+        draw("accuracy_beta", result)
+
+
+OF_GPT = {"best-accuracy", "best-kl", "accuracy-worse-below-1", "kl-worse-below-1"}
+OF_GPT |= {"few-malformed", "most-malformed-at-lowest"}
 
 
 # From continuations to verdicts
@@ -185,21 +205,32 @@ def test_continuations_decide_the_verdicts() -> None:
 
 def test_an_hmm_that_is_as_good_as_the_gpt_is_no_guess() -> None:
     good = curve(dict.fromkeys(BETAS, 0.5), {})
-    keys = outcomes(study, summarised(good, good, 0.02))
+    keys = outcomes(study, replace(summarised(good, good, 0.02), trained_on=10**11))
     assert keys["outperforms-hmm"] is False
     assert keys["hmm-like-random-guess"] is False
     assert keys["best-accuracy"] is None
 
 
-def test_the_caption_says_which_reading_of_the_hmm_is_better() -> None:
+def test_which_reading_of_the_hmm_is_better() -> None:
     result = committed("accuracy_beta")
-    last, whole = Estimate(4.0, 3.9, 4.1), Estimate(7.0, 6.9, 7.1)
-    better = replace(result, nats={study.LAST_TOKEN: last, study.ALL_TOKENS: whole})
-    assert "the better of its two readings" in study.caption(better)
-    assert "less than the filter" in study.caption(better)
-    worse = replace(result, nats={study.LAST_TOKEN: whole, study.ALL_TOKENS: last})
-    assert "the worse of its two readings" in study.caption(worse)
-    assert "less than the filter" not in study.caption(worse)
+
+    def why(last: Estimate, whole: Estimate) -> str:
+        nats = {study.LAST_TOKEN: last, study.ALL_TOKENS: whole}
+        found = study.verdicts(replace(result, nats=nats))
+        return next(verdict.why for verdict in found if verdict.key == "outperforms-hmm")
+
+    cheap, dear = Estimate(4.0, 3.9, 4.1), Estimate(7.0, 6.9, 7.1)
+    assert "the better in nats" in why(cheap, dear) and "less than the filter" in why(cheap, dear)
+    assert "the worse in nats" in why(dear, cheap) and "less than" not in why(dear, cheap)
+
+
+def test_the_caption_says_what_lies_outside_a_panel() -> None:
+    result, said = committed("accuracy_beta"), "lies outside a panel"
+    same = replace(result, curves=result.curves | {"HMM": [result.row("HMM", 1.0)] * 12})
+    assert said not in study.caption(same)
+    far = replace(result.row("HMM", 1.0), kl_pooled=Estimate(99, 98, 100))
+    rows = [*same.curves["HMM"][:-1], far]
+    assert said in study.caption(replace(same, curves=result.curves | {"HMM": rows}))
 
 
 def test_the_caption_speaks_of_seeds_only_if_there_are_several() -> None:
