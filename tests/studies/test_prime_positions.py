@@ -9,7 +9,7 @@ from arithmetext.paper.studies.prime_positions import SIDES, Bar, side
 from arithmetext.text.sieve import Words
 from arithmetext.trees import unpack
 
-from .cases import Case, check, committed, draw, outcomes
+from .cases import Case, check, draw, outcomes
 
 GPT = "primes.GPT-2"
 
