@@ -84,12 +84,8 @@ CASES: list[Case] = [
     (below("kl_pooled", row0=BELOW), {}),
     (FEW | LESS, {"few-malformed": True, "most-malformed-at-lowest": True}),
     (
-        FEW | LESS | LONG | {f"{GPT}.6.malformed": Estimate(0.003, 0.0026, 0.004)},
+        FEW | LESS | {f"{GPT}.6.malformed": Estimate(0.003, 0.0026, 0.004)},
         {"few-malformed": False, "most-malformed-at-lowest": True},
-    ),
-    (
-        FEW | LESS | SHORT | {f"{GPT}.6.malformed": Estimate(0.003, 0.0026, 0.004)},
-        {"few-malformed": None, "most-malformed-at-lowest": True},
     ),
     (
         FEW | LESS | {f"{GPT}.6.malformed": Estimate(0.002, 0.001, 0.004)},
@@ -106,9 +102,7 @@ CASES: list[Case] = [
     (NONE | LESS, {"few-malformed": True, "most-malformed-at-lowest": None}),
     ({"over_twice": ABOVE}, {"outperforms-hmm": True}),
     ({"over_twice": AROUND}, {"outperforms-hmm": None}),
-    (LONG | {"over_twice": BELOW}, {"outperforms-hmm": False}),
-    (SHORT | {"over_twice": BELOW}, {"outperforms-hmm": None}),
-    (SHORT | {"over_twice": ABOVE}, {"outperforms-hmm": True}),
+    ({"over_twice": BELOW}, {"outperforms-hmm": False}),
     ({"over_guess": Estimate(0.01, 0.0, 0.02)}, {"hmm-like-random-guess": True}),
     ({"over_guess": Estimate(-0.01, -0.03, 0.01)}, {"hmm-like-random-guess": None}),
     ({"over_guess": Estimate(0.03, 0.021, 0.04)}, {"hmm-like-random-guess": False}),
@@ -119,16 +113,33 @@ CASES: list[Case] = [
     (kl_over_gpt(Estimate(0, -3, 3)), {"same-kl-as-hmm": None}),  # a wide interval does not help
     (kl_over_gpt(HIGHER, LOWER), {"same-kl-as-hmm": None}),  # it holds for three β
     (kl_over_gpt(*[HIGHER] * 4, Estimate(0, -3, 3)), {"same-kl-as-hmm": None}),
-    (SHORT | kl_over_gpt(*[HIGHER] * 5), {"same-kl-as-hmm": False}),  # the GPT-2 is better
-    (SHORT | kl_over_gpt(*[LOWER] * 5), {"same-kl-as-hmm": None}),
-    (LONG | kl_over_gpt(*[LOWER] * 5), {"same-kl-as-hmm": False}),
+    (kl_over_gpt(*[HIGHER] * 5), {"same-kl-as-hmm": False}),
+    (kl_over_gpt(*[LOWER] * 5), {"same-kl-as-hmm": False}),
     ({f"{HMM}.-1.kl_paper": Estimate(0.1, 0.1, 0.1)}, {}),  # only β = 1 counts
+]
+
+
+# A model that is worse than the paper's speaks against it only after as much training.
+SHORT_CASES: list[Case] = [
+    ({"over_twice": BELOW}, {"outperforms-hmm": None}),
+    ({"over_twice": ABOVE}, {"outperforms-hmm": True}),
+    (
+        FEW | LESS | {f"{GPT}.6.malformed": Estimate(0.003, 0.0026, 0.004)},
+        {"few-malformed": None, "most-malformed-at-lowest": True},
+    ),
+    (kl_over_gpt(*[HIGHER] * 5), {"same-kl-as-hmm": False}),  # the GPT-2 is better
+    (kl_over_gpt(*[LOWER] * 5), {"same-kl-as-hmm": None}),
 ]
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_verdicts(case: Case) -> None:
-    check("accuracy_beta", case)
+    check("accuracy_beta", case, LONG)
+
+
+@pytest.mark.parametrize("case", SHORT_CASES)
+def test_verdicts_after_short_training(case: Case) -> None:
+    check("accuracy_beta", case, SHORT)
 
 
 def test_a_stand_in_tests_no_claim_about_itself() -> None:
@@ -182,7 +193,7 @@ def test_continuations_decide_the_verdicts() -> None:
     """Right words and malformed words are the same prompts at every β, so differences are clear."""
     good = dict(zip(BETAS, (0.1, 0.2, 0.3, 0.5, 0.5, 0.5), strict=True))
     gpt, hmm = curve(good, {0.1: 0.02, 0.5: 0.01}), curve(dict.fromkeys(BETAS, 0.02), {})
-    found = summarised(gpt, hmm, 0.02)
+    found = replace(summarised(gpt, hmm, 0.02), trained_on=10**11)
     assert found.seeds == {"GPT-2": 3, "HMM": 5}
     assert found.uniform_nats == pytest.approx(np.log(256))
     best = found.best["accuracy"]
@@ -220,8 +231,10 @@ def test_which_reading_of_the_hmm_is_better() -> None:
         return next(verdict.why for verdict in found if verdict.key == "outperforms-hmm")
 
     cheap, dear = Estimate(4.0, 3.9, 4.1), Estimate(7.0, 6.9, 7.1)
-    assert "the better in nats" in why(cheap, dear) and "less than the filter" in why(cheap, dear)
-    assert "the worse in nats" in why(dear, cheap) and "less than" not in why(dear, cheap)
+    assert "That is better in nats" in why(cheap, dear) and "less than the filter" in why(
+        cheap, dear
+    )
+    assert "That is worse in nats" in why(dear, cheap) and "less than" not in why(dear, cheap)
 
 
 def test_the_caption_says_what_lies_outside_a_panel() -> None:

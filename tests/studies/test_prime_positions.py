@@ -22,21 +22,14 @@ def wrong(side: str, share: Estimate, excess: Estimate) -> dict[str, object]:
     return {f"{where}.wrong_square_free": share, f"{where}.excess_square_free": excess}
 
 
-LONG, SHORT = 10**11, 10**8  # tokens of training; the paper's: 4.4e10
+LONG, SHORT = {"trained_on": 10**11}, {"trained_on": 10**8}  # the paper's: 4.4e10 tokens
 MOST, FEW, HALF = Estimate(0.7, 0.51, 0.8), Estimate(0.4, 0.3, 0.49), Estimate(0.5, 0.4, 0.6)
 
 CASES: list[Case] = [
     *(
-        ({f"excess.{side}": estimate, "trained_on": tokens}, {f"more-primes-{side}": expected})
+        ({f"excess.{side}": estimate}, {f"more-primes-{side}": expected})
         for side in SIDES
-        for tokens, estimate, expected in (
-            (LONG, ABOVE, True),
-            (LONG, AROUND, None),
-            (LONG, BELOW, False),
-            (LONG, UNKNOWN, None),
-            (SHORT, ABOVE, True),
-            (SHORT, BELOW, None),
-        )
+        for estimate, expected in ((ABOVE, True), (AROUND, None), (BELOW, False), (UNKNOWN, None))
     ),
     *(
         (wrong(side, share, excess), {f"square-free-{side}": expected})
@@ -57,7 +50,15 @@ CASES: list[Case] = [
 
 @pytest.mark.parametrize("case", CASES)
 def test_verdicts(case: Case) -> None:
-    check("prime_positions", case)
+    check("prime_positions", case, LONG)
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize(("excess", "expected"), [(ABOVE, True), (BELOW, None)])
+def test_a_worse_model_after_short_training(
+    side: str, excess: Estimate, expected: bool | None
+) -> None:
+    check("prime_positions", ({f"excess.{side}": excess}, {f"more-primes-{side}": expected}), SHORT)
 
 
 def packed(*words: str) -> Words:

@@ -306,7 +306,7 @@ def _reading(result: Result) -> str:
     which = "better" if (last.value or 0) < (whole.value or 0) else "worse"
     uniform = f"A uniform guess costs {result.uniform_nats:.2f}"
     return (
-        f"The HMM predicts from the last token, as it was trained. That is the {which} in nats:"
+        f"The HMM predicts from the last token, as it was trained. That is {which} in nats:"
         f" true prompts cost {format_estimate(last)} nats a token, and {format_estimate(whole)} if"
         f" it filters whole prompts. {uniform}"
         f"{', less than the filter' if above(whole, result.uniform_nats) else ''}."
@@ -385,6 +385,12 @@ def _best_range(
     best = result.row("GPT-2", found.best)
     shown = [each for each in found.outside if each.beta in (found.best, *found.neighbours)]
     worse = [f"{format_estimate(each.worse)} at β = {format_beta(each.beta)}" for each in shown]
+    inside = f"; best in the range: {format_beta(found.best_inside)}"
+    if found.best == found.best_inside:
+        inside = ""
+    next_to_it = join(map(format_beta, found.neighbours))
+    one = len(found.neighbours) == 1
+    neighbours = f"neighbour β = {next_to_it} is" if one else f"neighbours β = {next_to_it} are"
     agrees = found.is_best(margin)
     others = ""
     if measure == "kl_paper":
@@ -401,11 +407,10 @@ def _best_range(
         claim=f"{claim} for {least:g} ≤ β ≤ {greatest:g}.",
         paper=f"{least:g} to {greatest:g}",
         ours=f"best finite β: {format_beta(best.beta)}, with"
-        f" {format_estimate(best.estimate(measure))}; worse than at β ="
-        f" {format_beta(found.best_inside)}, the best in the range, by {join(worse)}",
+        f" {format_estimate(best.estimate(measure))}{inside}; worse than that by {join(worse)}",
         criterion=f"no finite β outside the range beats the best β inside by {in_words}, and the"
-        f" neighbours of the range (β = {join(map(format_beta, found.neighbours))}) are worse;"
-        " differs if one beats it by that. Intervals decide",
+        f" {neighbours} worse; differs if one beats it by that. Intervals of paired differences"
+        " decide",
         agrees=agrees,
         why=sentences(
             "The paper names a range of finite β; β = ∞ is shown and does not count. Differences"
@@ -560,7 +565,7 @@ def _kl_of_hmm(result: Result, tolerance: float) -> Verdict:
                 same,
                 f"it holds for β = {join(holds)}, and the paper names no β"
                 if holds
-                else "some intervals lie partly inside",
+                else f"some intervals lie partly within ± {tolerance:.3f}",
             ),
         ),
     )

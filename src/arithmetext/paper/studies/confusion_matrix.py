@@ -126,7 +126,11 @@ def _label(axes: Axes, words: list[str]) -> None:
         axes.axhline(border, color="white", lw=1)
         axes.axvline(border, color="white", lw=1)
     corner = sum(word in CORNER for word in words)  # these come first
-    axes.add_patch(Rectangle((-0.5, -0.5), corner, corner, fill=False, ec="red", lw=1.5, zorder=3))
+    axes.add_patch(
+        Rectangle(
+            (-0.5, -0.5), corner, corner, fill=False, ec="red", lw=1.5, zorder=3, clip_on=False
+        )
+    )
     for label in (*axes.get_xticklabels()[:inner], *axes.get_yticklabels()[:inner]):
         label.set_fontweight("bold")
 

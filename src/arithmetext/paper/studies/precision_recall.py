@@ -395,7 +395,7 @@ def _close(
         claim=f"For {join(words)}, precision, recall and F1 are close to {paper}.",
         paper=paper,
         ours="; ".join(ours).replace("f1", "F1"),
-        criterion=f"all whole intervals lie in {span[0]:g} to {span[1]:g}, which rounds to"
+        criterion=f"every interval lies wholly in {span[0]:g} to {span[1]:g}, which rounds to"
         f" {paper}; differs if one lies wholly outside",
         agrees=agrees,
         why=undecided(agrees, f"an interval contains {span[0]:g} or {span[1]:g}, or is unknown"),

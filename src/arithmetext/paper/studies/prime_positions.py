@@ -172,7 +172,7 @@ def plot(result: Result) -> Figure:
     for row, (name, sides) in zip(grid, models.items(), strict=True):
         for axes, (key, title) in zip(row, SIDES.items(), strict=True):
             _plot_bars(axes, sides[key].bars)
-            axes.set_title(f"{name}: {title} ({sides[key].places:,} places)", fontsize=10)
+            axes.set_title(f"{name}: {title} ({sides[key].places:,} places)", fontsize=9)
         row[0].set_ylabel("share of these places")
     kinds = {"10, correct": PRIME_WORD, "other square-free words": "1010", "others": "1100"}
     patches = [Patch(label=label, **_style(word)) for label, word in kinds.items()]
@@ -253,7 +253,7 @@ def _more_primes(result: Result, side: str) -> Verdict:
             "standing": "Where a model writes 10, the text has a prime more often for the GPT-2"
             " than for the HMM.",
         }[side],
-        paper="more often",
+        paper="better performance in both cases",
         ours=f"GPT-2 {_share(gpt.right, 'GPT-2', side)}, HMM {_share(hmm.right, 'HMM', side)}"
         f"{difference}",
         criterion="the interval of the paired difference is above 0; differs if it is below",
