@@ -57,10 +57,10 @@ def test_nats_per_word_are_all_nats_over_all_words() -> None:
     tokens = WordTokens.commonest(256)
     prompts = draw(tokens, (10**9, 10**9 + 10**6), number=4, length=96, following=8)
     prompts = replace(prompts, blocks=2)
-    scores = PromptScores(
-        prompts.following.numpy(), np.array([1.0, 2, 3, 4]), np.array([1, 1, 1, 2])
-    )
-    assert summarise("", 1, [scores], prompts, ORACLE).nats.value == pytest.approx(10 / 5)
+    nats = np.zeros((4, 8), np.float32)
+    nats[:, 0], nats[:, 5] = [1, 2, 3, 4], 0.5
+    scores = PromptScores(prompts.following.numpy(), nats, np.array([1, 1, 1, 2]))
+    assert summarise("", 1, [scores], prompts, ORACLE).nats.value == pytest.approx(12 / 5)
 
 
 def test_the_chance_level_is_the_accuracy_in_a_random_order() -> None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from ..models.language import LanguageModel
 from ..search.residues import OracleScore
@@ -25,7 +26,7 @@ class PromptScores(NamedTuple):
     """What a model makes of the tokens that follow each prompt."""
 
     tokens: Integers  # the likeliest continuation, as long, [prompts, tokens]
-    cost: Floats  # nats of the true tokens, each predicted from those before it, [prompts]
+    nats: NDArray[np.float32]  # of the true tokens, each predicted from those before it, likewise
     words: Integers  # that end in the true tokens, [prompts]
 
 
@@ -81,7 +82,8 @@ def summarise(
 
 def nats_per_word(seeds: Sequence[PromptScores], blocks: int) -> Estimate:
     """All nats over all words."""
-    return ratio_over_blocks([each.cost for each in seeds], [each.words for each in seeds], blocks)
+    nats = [each.nats.sum(1, dtype=np.float64) for each in seeds]
+    return ratio_over_blocks(nats, [each.words for each in seeds], blocks)
 
 
 def _accuracies(prompts: TextPrompts, scores: PromptScores) -> tuple[Floats, Floats]:
