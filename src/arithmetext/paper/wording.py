@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from .runs import PromptSettings
 
 __all__ = [
-    "UNDECIDED",
     "cell",
     "describe_continuations",
     "describe_seeds",
@@ -29,9 +28,6 @@ __all__ = [
     "sentences",
     "undecided",
 ]
-
-
-UNDECIDED = "Tested, not decided: the intervals contain the bound, or nothing is known."
 
 
 def join(parts: Iterable[str]) -> str:
