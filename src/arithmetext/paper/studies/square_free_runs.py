@@ -40,7 +40,9 @@ FILTER = "HMM as a filter"  # predicts from all tokens, though it was trained to
 PRIMARY: Way = "by residue"
 # The ways that fit the paper's description, by which runs of two and three must be possible.
 FITTING: tuple[Way, ...] = ("by residue", "inserted")
-IN_BULK = 0.8  # share of prompts in the bulk, where true prompts have 0.975; unlikely: below 0.2
+# Share of prompts that are likely, or in the bulk, where true prompts have 0.975 and 0.95; unlikely
+# runs: below 0.2.
+IN_BULK = 0.8
 SEPARATE = 0.9  # area under the ROC curve for "consistently lower": 9 pairs of 10
 
 # The styles of the GPT-2 and of the HMM, whose line is dash-dotted as in the paper.
@@ -219,7 +221,7 @@ OBSERVATIONS = {
         lambda scored: _likely(scored.long("GPT-2")),
     ),
     "short-runs-within": Observation(
-        "runs of 2 and 3\nin the bulk",
+        "runs of 2 and 3\nlikely",
         "Prompts with runs of two or three lie within the learned distribution.",
         "comparatively high likelihood, within the learned distribution",
         f"the interval of the share that is {_LIKELY} is above {IN_BULK} (true prompts: 0.975), for"
