@@ -129,7 +129,7 @@ def caption(result: Result) -> str:
         " can be rarer. The cost is the negative log-likelihood after the text before them,"
         f" averaged over {gpt.left} of {places.number} places near {format_integer(places.at)}"
         f" (seed {places.seed}; the others have no matching words), with intervals of 95 %{spread}."
-        f" Trained models, with different seeds: {seeds_in_words(result.seeds)}."
+        f" Trained models, one per seed: {seeds_in_words(result.seeds)}."
         f" Impossible words are less likely than those allowed elsewhere in {pairs} of the pairs."
         " The HMM sees one token only, so an effect that it shows too needs no longer context."
     )

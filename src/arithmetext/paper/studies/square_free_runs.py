@@ -327,7 +327,7 @@ def caption(result: Result) -> str:
     spread = ", widened by the spread over seeds" if max(result.seeds.values()) > 1 else ""
     return (
         f"Prompts near {format_integer(prompts.at)} (seed {prompts.seed}), {prompts.sequences} of"
-        f" each kind. Trained models, with different seeds: {seeds}. Above: log-likelihoods of true"
+        f" each kind. Trained models, one per seed: {seeds}. Above: log-likelihoods of true"
         f" prompts and of prompts with runs of square-free words ({PRIMARY},"
         f" {prompts.lengths[-1]} tokens; first seed). Runs longer than {LONGEST_RUN}, above the"
         " black line, never occur. Dotted, one line per model: 97.5 % of its true prompts lie to"
