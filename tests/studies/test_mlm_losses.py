@@ -127,7 +127,7 @@ def test_a_run_at_another_rate_stands_beside() -> None:
     assert outcomes(found) == [True, True, True]
     plateau, *_ = study.verdicts(found)
     assert "learning rate of 0.0005: D = 256: no run left a plateau by step 4,000" in plateau.ours
-    assert "dotted: the one at 0.0005" in study.caption(found)
+    assert "dotted: the run at 0.0005." in study.caption(found)
     draw("mlm_losses", found)
 
 

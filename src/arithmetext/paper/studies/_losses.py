@@ -96,11 +96,11 @@ def describe_training(series: Sequence[Series]) -> str:
     seeds = sorted({run.seed for run in runs})
     warmups = list(dict.fromkeys(run.record.config["training"]["warmup"] for run in runs))
     model, steps = runs[0].record.config["model"], sorted({run.last_step for run in runs})
-    once = len(seeds) == len(warmups) == 1
+    count = plural(len(seeds), "seed") if len(seeds) > 1 else "One seed"
     trained = (
-        f"One seed for each D, {warmups[0]} warm-up steps"
-        if once
-        else f"{plural(len(seeds), 'seed')} for each D and each warm-up of the learning rate"
+        f"{count} for each D, {warmups[0]} warm-up steps"
+        if len(warmups) == 1
+        else f"{count} for each D and each warm-up of the learning rate"
         f" ({join(map(str, warmups))} steps)"
     )
     return (
@@ -176,13 +176,18 @@ def plateau_verdict(
 
     The series in `beside` are described and decide nothing.
     """
-    runs = [(D, run) for each in series.values() for D, same in each.runs.items() for run in same]
-    without = [(size, run) for size, run in runs if run.curve.plateau is None]
-    learned = [size for size, run in without if left_plateau(run, lowest[size])]
+    runs = [
+        (label, size, run)
+        for label, each in series.items()
+        for size, same in each.runs.items()
+        for run in same
+    ]
+    without = [each for each in runs if each[-1].curve.plateau is None]
+    learned = [run for _, size, run in without if left_plateau(run, lowest[size])]
     missing = [
-        f"D = {size}, seed {run.seed}: no plateau was left by step {run.last_step:,}, at"
-        f" {run.curve.losses[-1] / log(size):.3f} ln D."
-        for size, run in without
+        f"With {label}, D = {size} and seed {run.seed}, no plateau was left by step"
+        f" {run.last_step:,}, at {run.curve.losses[-1] / log(size):.3f} ln D."
+        for label, size, run in without
     ]
     return Verdict(
         key="plateau",
@@ -271,7 +276,9 @@ def decide_above_one(ratios: Sequence[Estimate]) -> bool | None:
 
 
 def why_undecided(ratios: Sequence[Estimate]) -> str:
-    if not ratios or any(ratio.value is None for ratio in ratios):
+    if not ratios:
+        return "There are no runs to compare."
+    if any(ratio.value is None for ratio in ratios):
         return "Some run has no plateau, or has not left it."
     if any(ratio.high == np.inf for ratio in ratios):
         return "One seed for each D gives no interval."

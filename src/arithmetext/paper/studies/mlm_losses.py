@@ -45,7 +45,6 @@ from ._losses import (
 )
 from ._training_runs import (
     LONG_RATES,
-    RATE_STEP,
     RATES,
     SEEDS,
     STEPS,
@@ -235,7 +234,7 @@ def _describe_repeated(result: Result) -> str:
         return ""
     return (
         f" At that rate the long run of D = {SEARCHED} did not leave its plateau, so it was"
-        f" repeated at {RATE_STEP} times the rate; dotted: the one at {_rate(result.repeated):g}."
+        f" repeated at twice the rate; dotted: the run at {_rate(result.repeated):g}."
     )
 
 
