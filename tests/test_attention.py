@@ -16,12 +16,10 @@ from arithmetext.evaluation.attention import (
     AttentionByDistance,
     begins,
     by_distance,
-    last_token,
-    peaks_at_multiples,
-    swing,
 )
 from arithmetext.evaluation.codec import to_json
 from arithmetext.evaluation.estimates import UNKNOWN, Estimate
+from arithmetext.evaluation.heads import clearest_head, last_token, peaks_at_multiples, swing
 from arithmetext.models.gpt import GPT, HEAD_DIM, GPTConfig, watching
 from arithmetext.text.sieve import words
 from arithmetext.tokens import BPE, Tokenizer, WordTokens
@@ -173,7 +171,7 @@ def test_the_head_is_chosen_in_one_half_and_measured_in_the_other() -> None:
     means[:, 0, 2] += 0.5 * (distances % 4 == 1)
     counts[:, 0] = 0  # as it is with a token for each word
     looked = AttentionByDistance(means * counts[:, None, None], counts)
-    found = looked.summary(4)
+    found = clearest_head(looked, 4)
     assert (found.layer, found.head) == (1, 0)
     assert found.swing == pytest.approx(0, abs=1e-9)
     assert found.periodic[0].value is None
@@ -196,11 +194,8 @@ def test_peaks_at_multiples_are_counted() -> None:
 
 
 def test_attention_to_the_last_token_itself_does_not_count() -> None:
-    layers = torch.tensor([[0.2, 0.3, 0.5], [0.6, 0.1, 0.3], [0.1, 0.2, 0.7]]).double()
-    attention = torch.zeros(3, 2, 3, 3).double()
-    attention[:, :, -1] = layers[:, None] + torch.tensor([0.1, -0.1])[:, None]  # two heads
-    found = last_token(attention)
+    layers = np.array([[0.2, 0.3, 0.5], [0.6, 0.1, 0.3], [0.1, 0.2, 0.7]])
+    found = last_token(layers[:, None] + np.array([0.1, -0.1])[:, None])  # two heads
     assert found.layers == [pytest.approx(row) for row in layers.tolist()]
     assert found.mean == pytest.approx([0.3, 0.2, 0.5])
     assert (found.most, found.largest) == (1, pytest.approx(0.3))
-    assert found.layers_at_previous == 2

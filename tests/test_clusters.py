@@ -47,7 +47,7 @@ def scores(differs: list[list[bool]], low: list[list[bool]]) -> ContinuationScor
     accuracy = np.where(low, 0.08, 0.4)
     known = np.full_like(accuracy, 0.4)
     ones = np.ones_like(accuracy)
-    columns = (known, accuracy, known, np.array(differs), known, 0.09 * ones, ones)
+    columns = (known, accuracy, known, np.array(differs), known, 0.09 * ones, 0.1 * ones, ones)
     return ContinuationScores(*(column.tolist() for column in columns))
 
 
@@ -98,6 +98,9 @@ def test_every_scoring_of_real_tokens() -> None:
     assert found.known[0] == found.realigned[0] == [1.0] * 6
     assert found.split_at_spaces[0] == pytest.approx([1.0] * 6, abs=0.005)  # the last word is cut
     assert not np.any(found.slips[0]) and not np.any(found.first_differs)
+    pairs = [row[:, None] == row for row in by_seed[0].true]
+    chance = [(np.sum(equal) - len(equal)) / (equal.size - len(equal)) for equal in pairs]
+    assert found.text_chance[0] == pytest.approx(chance)
     second = by_seed[1]
     assert found.known[1] == accuracies(second.predicted, second.true).tolist()
     assert found.split[1] == split_scores(prompts, second.tokens).split.tolist()

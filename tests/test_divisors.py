@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from arithmetext.evaluation.divisors import (
     PlacedWords,
+    accuracy,
     agreement,
     children,
     divisibility,
@@ -18,6 +19,7 @@ from arithmetext.evaluation.divisors import (
     place_words,
     pool,
 )
+from arithmetext.evaluation.estimates import UNKNOWN
 from arithmetext.search import residues
 from arithmetext.text.sieve import words
 
@@ -139,6 +141,18 @@ def test_recall_is_counted_where_the_prime_divides_n() -> None:
     wrong = np.where(placed.integers % 15 == 0, np.uint64(0), placed.true)
     found = divisibility(replace(placed, predicted=wrong), 5)
     assert (found.recall.value, found.recall_elsewhere.value) == (pytest.approx(2 / 3), 1)
+
+
+def test_accuracy_is_counted_where_any_of_the_primes_divides_n() -> None:
+    placed = text(1000, 1000 + 600, prompts=10)
+    wrong = np.where(placed.integers % 6 == 0, np.uint64(0), placed.true)
+    some = replace(placed, predicted=wrong)
+    assert accuracy(some).value == pytest.approx(5 / 6)
+    assert accuracy(some, [2]).value == pytest.approx(2 / 3)
+    assert accuracy(some, [2, 3]).value == pytest.approx(3 / 4)  # 4 of 6, and 1 of them wrong
+    assert accuracy(some, []) == UNKNOWN
+    for prime in (2, 5, 7):
+        assert accuracy(some, [prime]) == divisibility(some, prime).recall
 
 
 @pytest.fixture(scope="module")

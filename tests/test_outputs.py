@@ -197,10 +197,15 @@ def test_seeds_and_stand_ins() -> None:
     first, second, third = MODEL.with_seeds(3)
     assert first == MODEL
     assert [model.config.seed for model in (first, second, third)] == [0, 1, 2]
-    assert "not the paper's: 1 layer, width 64, rotary" in MODEL.stand_in
-    assert "whole words" in MODEL.stand_in
+    start = "This model is not the paper's: it has a depth of 1 (paper: 12), a width of 64"
+    assert MODEL.stand_in.startswith(start)
+    assert MODEL.stand_in.endswith("rotary positions (paper: learned), whole words as tokens.")
     assert TrainedModel("ntp-paper", ("training.steps=7", "seed=3")).stand_in == ""
     assert TrainedModel("ntp-paper-d64").stand_in == ""
     assert "rotary" in TrainedModel("mlm-paper", ("model.positions=rotary",)).stand_in
     assert TrainedModel("hmm-paper").stand_in == ""
-    assert "HMM" in TrainedModel("hmm-paper", ("tokens.kind=words",)).stand_in
+    words = TrainedModel("hmm-paper", ("tokens.kind=words",))
+    assert words.stand_in == "This HMM is not the paper's: it has whole words as tokens."
+    assert (
+        TrainedModel("ntp-paper", ("training.steps=7", "training.batch=2^16")).trained_on == 7 << 16
+    )

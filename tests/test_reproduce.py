@@ -29,6 +29,7 @@ from arithmetext.paper.runs import PromptSettings, TrainedModel, trained_models
 from arithmetext.paper.studies.impossible_words import Places
 from arithmetext.paper.studies.mlm_accuracy import Masking
 from arithmetext.paper.studies.square_free_runs import PromptsOfRuns
+from arithmetext.paper.studies.tokenization import AttentionSettings
 from arithmetext.paper.studies.unigram_likelihood import (
     READERS,
     ReversalSettings,
@@ -75,7 +76,10 @@ SMALL: dict[str, dict[str, Any]] = {
         },
     },
     "locator": {"lengths": [32, 64], "windows": 5},
-    "tokenization": {"model": _NTP, "windows": 4, "farthest": 24},
+    "tokenization": {
+        "models": _NTP.with_seeds(2),
+        "attention": AttentionSettings((5, 14), 10**13, windows=4, farthest=24, seed=0),
+    },
     "ntp_losses": {
         "models": {300: {size: (_with_vocabulary("ntp", size),) for size in (64, 256, 1024)}},
         "without_attention": {64: _with_vocabulary("ntp", 64, "model.attention=off")},

@@ -4,6 +4,8 @@ import json
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from math import sqrt
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from arithmetext.evaluation.codec import to_json
 from arithmetext.evaluation.estimates import Estimate, wilson
 from arithmetext.evaluation.separation import (
     SHORT_RUNS,
+    RunSummary,
     auc,
     runs_over_seeds,
     stretches_over_seeds,
@@ -311,28 +314,71 @@ def test_ways_and_lengths_are_scored_as_each_alone(tokenizer: Tokenizer) -> None
             np.testing.assert_allclose(one.runs[run], other.runs[run])
 
 
+TRUE = np.linspace(-3.2, -2.8, 80)
+
+
+def in_bulk(true: Any, values: Any) -> RunSummary:
+    others = dict.fromkeys(RUNS, np.zeros_like(true))
+    return summarise_runs(RunLikelihoods("inserted", 16, true, others | {2: values})).runs[0]
+
+
 @pytest.mark.parametrize(
-    ("values", "in_bulk"),
-    [((-3.0, -3.1), 1.0), ((-3.3, -3.3), 0.0), ((-2.7, -2.7), 1.0), ((-3.0, -3.3), 0.5)],
+    ("values", "above", "inside"),
+    [
+        ((-3.0, -3.1), 1.0, 1.0),
+        ((-3.3, -3.3), 0.0, 0.0),
+        ((-2.7, -2.7), 1.0, 0.0),
+        ((-3.0, -3.3), 0.5, 0.5),
+        ((-3.0, -2.7), 1.0, 0.5),
+    ],
 )
-def test_prompts_are_in_the_bulk_unless_nearly_all_true_ones_are_likelier(
-    values: tuple[float, float], in_bulk: float
+def test_prompts_are_in_the_bulk_between_two_quantiles_of_the_true_ones(
+    values: tuple[float, float], above: float, inside: float
 ) -> None:
-    others = dict.fromkeys(RUNS, np.zeros(3))
-    true = np.linspace(-3.2, -2.8, 81)
-    scored = RunLikelihoods("inserted", 16, true, others | {2: np.array(values * 5)})
-    assert summarise_runs(scored).runs[0].in_bulk == wilson(10 * in_bulk, 10)
-    itself = RunLikelihoods("inserted", 16, true, others | {2: true})
-    assert summarise_runs(itself).runs[0].in_bulk == wilson(79, 81)  # 97.5 %
+    found = in_bulk(TRUE, np.array(values * 40))
+    for estimate, expected in ((found.above_low, above), (found.in_bulk, inside)):
+        if expected in (0, 1):
+            assert estimate == wilson(80 * expected, 80)
+        else:  # the quantiles do not matter here
+            for end, other in zip(estimate, wilson(80 * expected, 80), strict=True):
+                assert end == pytest.approx(other, abs=0.02)
+    itself = in_bulk(TRUE, TRUE)
+    assert (itself.above_low.value, itself.in_bulk.value) == (78 / 80, 76 / 80)
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.9])
+@pytest.mark.parametrize("offset", [-2.8, -1.0, 3.0])
+def test_intervals_cover_though_the_quantiles_are_estimated(
+    correlation: float, offset: float
+) -> None:
+    """Wilson's interval, for which the quantile is known, covers in less than 80 % of the cases."""
+    random, normal, covered = np.random.default_rng(0), NormalDist(), np.zeros(3)
+    low, high = (normal.inv_cdf(q) - offset for q in (0.025, 0.975))
+    above, inside = 1 - normal.cdf(low), normal.cdf(high) - normal.cdf(low)
+    for _ in range(100):
+        true, other = random.normal(size=(2, 200))
+        values = offset + correlation * true + sqrt(1 - correlation**2) * other
+        found = in_bulk(true, values)
+        known = wilson(200 * (found.in_bulk.value or 0), 200)
+        ends = ((found.above_low, above), (found.in_bulk, inside), (known, inside))
+        covered += [each.low <= expected <= each.high for each, expected in ends]
+    assert covered[:2].min() >= 90
+    assert covered[2] < 80
 
 
 def test_separation_is_the_least_area_of_a_short_against_a_long_run() -> None:
-    likelihoods = {2: [-3.0, -2.0], 3: [-1.0, -1.0], 4: [-5.0, -5.0], 5: [-4.0, -2.5], 6: [-9.0]}
+    likelihoods = {
+        2: [-3.0, -2.0],
+        3: [-1.0, -1.0],
+        4: [-5.0, -5.0],
+        5: [-4.0, -2.5],
+        6: [-9.0, -9.0],
+    }
     arrays = {run: np.array(values) for run, values in likelihoods.items()}
 
     def separation(way: Way, **changed: Any) -> Estimate:
         values = arrays | {int(run[1]): values for run, values in changed.items()}
-        return summarise_runs(RunLikelihoods(way, 16, np.zeros(5), values)).separation
+        return summarise_runs(RunLikelihoods(way, 16, np.zeros(2), values)).separation
 
     assert separation("inserted") == separation("by frequency") == auc(arrays[2], arrays[5])
     assert separation("inserted").value == 0.75
@@ -368,7 +414,7 @@ def test_summaries_are_averaged_over_seeds() -> None:
     assert mean.true.value == pytest.approx((both[0].true.mean() + both[1].true.mean()) / 2)
     for k, run in enumerate(RUNS):
         assert mean.runs[k].run == run
-        for field in ("mean", "auc", "in_bulk"):
+        for field in ("mean", "auc", "above_low", "in_bulk"):
             values = [getattr(each.runs[k], field).value for each in summaries]
             assert getattr(mean.runs[k], field).value == pytest.approx(sum(values) / 2)
     assert runs_over_seeds(both[:1]) == summaries[0]

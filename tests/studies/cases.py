@@ -54,10 +54,10 @@ def outcomes(study: Study, result: Any) -> dict[str, bool | None]:
     return {verdict.key: verdict.agrees for verdict in found}
 
 
-def check(name: str, case: Case) -> None:
-    """A case turns the verdicts that it names, and no others."""
+def check(name: str, case: Case, first: dict[str, Any] | None = None) -> None:
+    """A case turns the verdicts that it names, and no others; `first` are edits before it."""
     edits, expected = case
-    study, base = all_studies()[name], committed(name)
+    study, base = all_studies()[name], edited(committed(name), first or {})
     before = outcomes(study, base)
     assert expected.keys() <= before.keys()
     assert outcomes(study, edited(base, edits)) == before | expected

@@ -19,6 +19,7 @@ ABOVE, BELOW, AROUND = Estimate(0.1, 0.01, 0.2), Estimate(-0.1, -0.2, -0.01), Es
 ROWS = range(12)  # 0 to 4 have β < 1, row 5 has β = 1, rows from 6 on β ≥ 1.4, the last β = ∞
 FEW = {f"{GPT}.{i}.malformed": Estimate(0.002, 0.001, 0.0024) for i in ROWS}
 NONE = {f"{GPT}.{i}.malformed": Estimate(0.0, 0.0, 0.001) for i in ROWS}
+LONG, SHORT = {"trained_on": 10**11}, {"trained_on": 10**8}  # the paper's: 4.4e10 tokens
 LESS = {f"fewer_malformed.{i}": ABOVE for i in ROWS}
 
 
@@ -49,6 +50,8 @@ def kl_over_gpt(*differences: Estimate) -> dict[str, object]:
         for i, row in enumerate(rows)
     }
 
+
+HIGHER, LOWER = Estimate(1.5, 1.01, 2), Estimate(-1.5, -2, -1.01)
 
 CASES: list[Case] = [
     (best("accuracy"), {"best-accuracy": True}),
@@ -108,21 +111,49 @@ CASES: list[Case] = [
     (kl_over_gpt(Estimate(0.7, 0.4, 0.99)), {"same-kl-as-hmm": True}),
     (kl_over_gpt(Estimate(0.7, 0.4, 1.01)), {"same-kl-as-hmm": None}),
     (kl_over_gpt(Estimate(0, -3, 3)), {"same-kl-as-hmm": None}),  # a wide interval does not help
-    (kl_over_gpt(Estimate(0, -3, 3), Estimate(1.5, 1.01, 2)), {"same-kl-as-hmm": False}),
-    (kl_over_gpt(Estimate(-1.5, -2, -1.01)), {"same-kl-as-hmm": False}),
+    (kl_over_gpt(HIGHER, LOWER), {"same-kl-as-hmm": None}),  # it holds for three β
+    (kl_over_gpt(*[HIGHER] * 4, Estimate(0, -3, 3)), {"same-kl-as-hmm": None}),
+    (kl_over_gpt(*[HIGHER] * 5), {"same-kl-as-hmm": False}),
+    (kl_over_gpt(*[LOWER] * 5), {"same-kl-as-hmm": False}),
     ({f"{HMM}.-1.kl_paper": Estimate(0.1, 0.1, 0.1)}, {}),  # only β = 1 counts
+]
+
+
+# A model that is worse than the paper's speaks against it only after as much training.
+SHORT_CASES: list[Case] = [
+    ({"over_twice": BELOW}, {"outperforms-hmm": None}),
+    ({"over_twice": ABOVE}, {"outperforms-hmm": True}),
+    (
+        FEW | LESS | {f"{GPT}.6.malformed": Estimate(0.003, 0.0026, 0.004)},
+        {"few-malformed": None, "most-malformed-at-lowest": True},
+    ),
+    (kl_over_gpt(*[HIGHER] * 5), {"same-kl-as-hmm": False}),  # the GPT-2 is better
+    (kl_over_gpt(*[LOWER] * 5), {"same-kl-as-hmm": None}),
 ]
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_verdicts(case: Case) -> None:
-    check("accuracy_beta", case)
+    check("accuracy_beta", case, LONG)
 
 
-def test_a_stand_in_tests_no_claim() -> None:
-    result = replace(committed("accuracy_beta"), stand_in="This model is a small one.")
-    assert set(outcomes(study, result).values()) == {None}
-    draw("accuracy_beta", result)
+@pytest.mark.parametrize("case", SHORT_CASES)
+def test_verdicts_after_short_training(case: Case) -> None:
+    check("accuracy_beta", case, SHORT)
+
+
+def test_a_stand_in_tests_no_claim_about_itself() -> None:
+    before = committed("accuracy_beta")
+    for name, about_the_other in (("GPT-2", {"hmm-like-random-guess"}), ("HMM", OF_GPT)):
+        result = replace(before, stand_ins=before.stand_ins | {name: f"A small {name}."})
+        for old, new in zip(study.verdicts(before), study.verdicts(result), strict=True):
+            assert new.agrees is (old.agrees if new.key in about_the_other else None)
+            assert (f"A small {name}." in new.why) is (new.key not in about_the_other)
+        draw("accuracy_beta", result)
+
+
+OF_GPT = {"best-accuracy", "best-kl", "accuracy-worse-below-1", "kl-worse-below-1"}
+OF_GPT |= {"few-malformed", "most-malformed-at-lowest"}
 
 
 # From continuations to verdicts
@@ -162,7 +193,7 @@ def test_continuations_decide_the_verdicts() -> None:
     """Right words and malformed words are the same prompts at every β, so differences are clear."""
     good = dict(zip(BETAS, (0.1, 0.2, 0.3, 0.5, 0.5, 0.5), strict=True))
     gpt, hmm = curve(good, {0.1: 0.02, 0.5: 0.01}), curve(dict.fromkeys(BETAS, 0.02), {})
-    found = summarised(gpt, hmm, 0.02)
+    found = replace(summarised(gpt, hmm, 0.02), trained_on=10**11)
     assert found.seeds == {"GPT-2": 3, "HMM": 5}
     assert found.uniform_nats == pytest.approx(np.log(256))
     best = found.best["accuracy"]
@@ -185,21 +216,34 @@ def test_continuations_decide_the_verdicts() -> None:
 
 def test_an_hmm_that_is_as_good_as_the_gpt_is_no_guess() -> None:
     good = curve(dict.fromkeys(BETAS, 0.5), {})
-    keys = outcomes(study, summarised(good, good, 0.02))
+    keys = outcomes(study, replace(summarised(good, good, 0.02), trained_on=10**11))
     assert keys["outperforms-hmm"] is False
     assert keys["hmm-like-random-guess"] is False
     assert keys["best-accuracy"] is None
 
 
-def test_the_caption_says_which_reading_of_the_hmm_is_better() -> None:
+def test_which_reading_of_the_hmm_is_better() -> None:
     result = committed("accuracy_beta")
-    last, whole = Estimate(4.0, 3.9, 4.1), Estimate(7.0, 6.9, 7.1)
-    better = replace(result, nats={study.LAST_TOKEN: last, study.ALL_TOKENS: whole})
-    assert "the better of its two readings" in study.caption(better)
-    assert "less than the filter" in study.caption(better)
-    worse = replace(result, nats={study.LAST_TOKEN: whole, study.ALL_TOKENS: last})
-    assert "the worse of its two readings" in study.caption(worse)
-    assert "less than the filter" not in study.caption(worse)
+
+    def why(last: Estimate, whole: Estimate) -> str:
+        nats = {study.LAST_TOKEN: last, study.ALL_TOKENS: whole}
+        found = study.verdicts(replace(result, nats=nats))
+        return next(verdict.why for verdict in found if verdict.key == "outperforms-hmm")
+
+    cheap, dear = Estimate(4.0, 3.9, 4.1), Estimate(7.0, 6.9, 7.1)
+    assert "That is better in nats" in why(cheap, dear) and "less than the filter" in why(
+        cheap, dear
+    )
+    assert "That is worse in nats" in why(dear, cheap) and "less than" not in why(dear, cheap)
+
+
+def test_the_caption_says_what_lies_outside_a_panel() -> None:
+    result, said = committed("accuracy_beta"), "lies outside a panel"
+    same = replace(result, curves=result.curves | {"HMM": [result.row("HMM", 1.0)] * 12})
+    assert said not in study.caption(same)
+    far = replace(result.row("HMM", 1.0), kl_pooled=Estimate(99, 98, 100))
+    rows = [*same.curves["HMM"][:-1], far]
+    assert said in study.caption(replace(same, curves=result.curves | {"HMM": rows}))
 
 
 def test_the_caption_speaks_of_seeds_only_if_there_are_several() -> None:

@@ -37,17 +37,22 @@ def result(oracles: list[RestCounts]) -> Result:
     """The model, with one seed, is the oracle of B = 7."""
     oracle = oracles[BOUNDS.index(7)]
     words_of = {place: [answered(oracle, place)] for place in PLACES}
-    places, bound = summarise(words_of, NATS, oracles)
+    places, bound, recall = summarise(words_of, NATS, oracles)
     transfers = transfer(ESTIMATED_AT, PLACES, BOUNDS, count=COUNTED)
     generation = PromptSettings(prompts=40, tokens=500, stride=64, seed=0, blocks=10)
     training = TrainingFacts(10**6, 60.0, "cpu", "a word", stand_in="")
     how = (generation, generation, 32)
-    return Result(transfers, places, bound, 1, training, *how, ESTIMATED_AT, COUNTED)
+    return Result(transfers, places, bound, recall, 1, training, *how, ESTIMATED_AT, COUNTED)
 
 
 def test_a_model_that_is_an_oracle_is_recognised(result: Result) -> None:
     assert result.oracle_bound == 7
-    assert result.noticed_primes() == [2, 3, 5, 7]
+    below, above = result.recall
+    assert (below.primes, above.primes) == ([2, 3, 5, 7], [11])
+    for recall in result.recall:
+        assert recall.model == recall.best_match
+    # It is right more often where it knows a divisor.
+    assert (below.model.low or 0) > (above.model.high or 1)
     for place in result.places:
         excess = {scores.bound: scores.agreement.excess.value for scores in place.bounds}
         assert max(excess, key=lambda bound: excess[bound] or 0) == 7
@@ -67,8 +72,9 @@ def test_intervals_have_the_spread_between_seeds(oracles: list[RestCounts]) -> N
     other = replace(one, predicted=np.where(one.integers % 5 == 1, one.true, one.predicted))
 
     def widths(models: list[PlacedWords]) -> list[float]:
-        [place], _ = summarise({10**13: models}, NATS, some)
+        [place], _, recall = summarise({10**13: models}, NATS, some)
         found = [place.bounds[-1].agreement.same, place.primes[-1].model.recall]
+        found += [place.accuracy, recall[0].model]
         return [(each.high or 0) - (each.low or 0) for each in found]
 
     for equal, different in zip(widths([one, one]), widths([one, other]), strict=True):

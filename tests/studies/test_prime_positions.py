@@ -9,7 +9,7 @@ from arithmetext.paper.studies.prime_positions import SIDES, Bar, side
 from arithmetext.text.sieve import Words
 from arithmetext.trees import unpack
 
-from .cases import Case, check, committed, draw, outcomes
+from .cases import Case, check, draw, outcomes
 
 GPT = "primes.GPT-2"
 
@@ -22,6 +22,7 @@ def wrong(side: str, share: Estimate, excess: Estimate) -> dict[str, object]:
     return {f"{where}.wrong_square_free": share, f"{where}.excess_square_free": excess}
 
 
+LONG, SHORT = {"trained_on": 10**11}, {"trained_on": 10**8}  # the paper's: 4.4e10 tokens
 MOST, FEW, HALF = Estimate(0.7, 0.51, 0.8), Estimate(0.4, 0.3, 0.49), Estimate(0.5, 0.4, 0.6)
 
 CASES: list[Case] = [
@@ -49,7 +50,15 @@ CASES: list[Case] = [
 
 @pytest.mark.parametrize("case", CASES)
 def test_verdicts(case: Case) -> None:
-    check("prime_positions", case)
+    check("prime_positions", case, LONG)
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize(("excess", "expected"), [(ABOVE, True), (BELOW, None)])
+def test_a_worse_model_after_short_training(
+    side: str, excess: Estimate, expected: bool | None
+) -> None:
+    check("prime_positions", ({f"excess.{side}": excess}, {f"more-primes-{side}": expected}), SHORT)
 
 
 def packed(*words: str) -> Words:
@@ -109,6 +118,9 @@ def test_a_model_that_generates_nothing() -> None:
     found = result.primes["HMM"]["generated"]
     assert (found.places, found.bars, found.square_free) == (0, [], 0)
     assert result.excess == {name: UNKNOWN for name in SIDES}
+    ours = {verdict.key: verdict.ours for verdict in study.verdicts(result)}
+    assert ours["more-primes-standing"].endswith("HMM undefined: the HMM generates no prime")
+    assert ours["square-free-generated"].endswith("HMM undefined: no wrong words")
     draw("prime_positions", result)
 
 
@@ -119,6 +131,13 @@ def test_the_excess_over_the_hmm_is_that_of_the_same_prompts() -> None:
     assert result.excess["generated"].value == pytest.approx(gpt - hmm) == pytest.approx(2 / 3)
 
 
-def test_a_stand_in_tests_no_claim() -> None:
-    result = replace(committed("prime_positions"), stand_in="This model is a small one.")
-    assert set(outcomes(study, result).values()) == {None}
+def test_a_stand_in_tests_no_claim_about_itself() -> None:
+    made = {"GPT-2": (TRUE, TRUE, 2), "HMM": (PREDICTED, TRUE, 2)}
+    found = study.summarise(study.settings("gpu"), made)
+    assert outcomes(study, found)["more-primes-generated"]
+    small = replace(found, stand_ins={"GPT-2": "A small model.", "HMM": ""})
+    assert set(outcomes(study, small).values()) == {None}
+    other = replace(found, stand_ins={"GPT-2": "", "HMM": "Another HMM."})
+    assert outcomes(study, other)["more-primes-generated"] is None
+    reasons = {verdict.key: "Another HMM." in verdict.why for verdict in study.verdicts(other)}
+    assert reasons["more-primes-generated"] and not reasons["square-free-generated"]

@@ -41,14 +41,18 @@ def arrays(offsets: Offsets, seed: int) -> dict[str, Any]:
 
 
 def result(
-    gpt: Offsets, hmm: Offsets | None = None, filtered: Offsets | None = None, *, stand_in: str = ""
+    gpt: Offsets,
+    hmm: Offsets | None = None,
+    filtered: Offsets | None = None,
+    *,
+    stand_in: tuple[str, str] = ("", ""),  # of the GPT-2 and of the HMM
 ) -> study.Result:
     outputs = {
         "GPT-2": [arrays(gpt, seed) for seed in range(3)],
         "HMM": [arrays(hmm or {}, seed) for seed in range(10, 13)],
         study.FILTER: [arrays(filtered or {}, seed) for seed in range(20, 23)],
     }
-    return study.summarise(outputs, PROMPTS, stand_in)
+    return study.summarise(outputs, PROMPTS, dict(zip(("GPT-2", "HMM"), stand_in, strict=True)))
 
 
 def found(*args: Any, **named: Any) -> dict[str, bool | None]:
@@ -77,8 +81,9 @@ def test_all_claims_can_agree() -> None:
         (NOTHING, NOTHING, ["long-runs-unlikely", "long-below-short"]),
         (AS_IN_THE_PAPER, NOTHING | {4: -4.0}, ["hmm-long-runs-within"]),
         (AS_IN_THE_PAPER, NOTHING | {2: -4.0}, []),
-        # Likelier than true prompts is no reason to differ.
-        (AS_IN_THE_PAPER | {3: 4.0}, NOTHING | {6: 4.0}, []),
+        # Likelier than true prompts is likely, but not inside their bulk.
+        (AS_IN_THE_PAPER | {3: 4.0}, NOTHING, []),
+        (AS_IN_THE_PAPER, NOTHING | {6: 4.0}, ["hmm-long-runs-within"]),
         # All are unlikely, longer runs more so.
         ({2: -4.0, 3: -4.0, 4: -8.0, 5: -8.0, 6: -8.0}, NOTHING, ["short-runs-within"]),
         # By residue, runs of two are improbable by construction.
@@ -108,9 +113,9 @@ OUTCOMES = dict.fromkeys(KEYS, True) | {"hmm-long-runs-within": None, "same-prom
 GPT, HMM_RUNS = "scored.7.models.GPT-2", "scored.7.models.HMM.runs"
 WIDE, HIGH = Estimate(0.5, 0.1, 0.95), Estimate(0.9, 0.85, 0.95)
 CASES: list[Case] = [
-    ({f"{GPT}.runs.3.in_bulk": WIDE}, {"long-runs-unlikely": None}),
-    ({f"{GPT}.runs.1.in_bulk": WIDE}, {"short-runs-within": None}),
-    ({f"{GPT}.runs.0.in_bulk": WIDE}, {}),
+    ({f"{GPT}.runs.3.above_low": WIDE}, {"long-runs-unlikely": None}),
+    ({f"{GPT}.runs.1.above_low": WIDE}, {"short-runs-within": None}),
+    ({f"{GPT}.runs.0.above_low": WIDE}, {}),
     ({f"{GPT}.separation": WIDE}, {"long-below-short": None}),
     ({f"{HMM_RUNS}.{k}.in_bulk": HIGH for k in (3, 4)}, {}),
     (
@@ -140,7 +145,7 @@ def test_a_claim_that_holds_for_other_prompts_only_is_not_tested() -> None:
             assert f"It holds for: {place[0]} (16 tokens)." in by_key[key].why
         assert by_key["long-runs-unlikely"].agrees is True
         assert by_key["same-prompts"].agrees is True
-        assert by_key["same-prompts"].ours.endswith(f"4 of 4 together: {place[0]} (16 tokens)")
+        assert by_key["same-prompts"].ours == f"all four hold for prompts {place[0]} (16 tokens)"
 
 
 def test_prompts_that_do_not_fit_the_description_decide_no_observation() -> None:
@@ -183,9 +188,30 @@ def test_the_filter_decides_nothing() -> None:
     assert found({PRIMARY: AS_IN_THE_PAPER}, None, low) == dict.fromkeys(KEYS, True)
 
 
-def test_a_small_model_tests_nothing() -> None:
-    outcome = found({PRIMARY: AS_IN_THE_PAPER}, stand_in="It is small.")
-    assert outcome == dict.fromkeys(KEYS, None)
+def test_a_small_model_tests_none_of_its_claims() -> None:
+    hmms, both = "hmm-long-runs-within", "same-prompts"
+    for stand_in, untested in (
+        (("It is small.", ""), set(KEYS) - {hmms}),
+        (("", "It is small."), {hmms, both}),
+        (("One is small.", "It is small."), set(KEYS)),
+    ):
+        verdicts = study.verdicts(result({PRIMARY: AS_IN_THE_PAPER}, stand_in=stand_in))
+        assert {each.key for each in verdicts if each.agrees is None} == untested
+        whys = {each.key: each.why for each in verdicts}
+        assert whys[both].startswith(" ".join(filter(None, stand_in)))
+        assert whys[hmms].startswith(stand_in[1])
+
+
+def test_runs_above_the_bulk_are_named() -> None:
+    high = NOTHING | {3: 9.0, 5: 9.0}
+    made = result({PRIMARY: AS_IN_THE_PAPER | {3: 9.0}}, {PRIMARY: high})
+    by_key = {verdict.key: verdict for verdict in study.verdicts(made)}
+    almost = "are likelier than almost all true prompts"
+    assert f"; 100 % of runs of 5 {almost}; HMM as" in by_key["hmm-long-runs-within"].ours
+    short = by_key["short-runs-within"]
+    assert short.agrees
+    assert "0 [0, 2] % of runs of 3 lie between" in short.why
+    assert f"100 % of runs of 3 {almost}." in short.why
 
 
 def test_an_hmm_is_scored_in_both_readings() -> None:

@@ -1,9 +1,50 @@
+"""Verdicts on tokens, and attention that is kept as arrays."""
+
+from functools import cache
+
+import numpy as np
 import pytest
 
+from arithmetext import sources
+from arithmetext.evaluation.attention import ORIGINS
+from arithmetext.evaluation.codec import from_json, to_json
 from arithmetext.evaluation.estimates import UNKNOWN
+from arithmetext.evaluation.subjects import EvaluatedModel
+from arithmetext.models.gpt import GPT, GPTConfig
+from arithmetext.paper.outputs import Arrays
+from arithmetext.paper.studies import tokenization as study
+from arithmetext.paper.study import all_studies
+from arithmetext.text.splits import splits
+from arithmetext.tokens import BPE
 
-from .cases import Case, check, committed, draw, edited
+from .cases import Case, draw, edited, outcomes
 
+HOW = study.AttentionSettings((5, 14), 10**9, windows=4, farthest=12, seed=0)
+TOKENIZER = BPE.train(256, ranges=[(2, 10**6)], lines=256)
+KEYS = ["eight-tokens", "kinds-of-tokens", "one-token-per-merge"]
+
+
+@cache
+def measured() -> Arrays:
+    text = splits(10**8)
+    model = GPT(GPTConfig(layers=2, heads=2, context=64), vocabulary=256, causal=True)
+    subject = EvaluatedModel("it", model.eval(), TOKENIZER, 64, text.train, text.seen)
+    return study.attention_weights(subject, HOW)
+
+
+def result(seeds: int = 1) -> study.Result:
+    return study.summarise([measured()] * seeds, HOW, TOKENIZER, 64, (2, 12), {256: 1.5})
+
+
+# As in the paper, whatever the tokenizer of this test does.
+PAPER = edited(
+    result(),
+    {
+        "cut.tokens": study.PAPER_TOKENS,
+        "cut.counts": {"one word": 3, "several words": 1, "part of a word": 3, "a space": 1},
+        "cut.split": [12],
+    },
+)
 CASES: list[Case] = [
     ({"cut.tokens.3": " 1010 ", "cut.tokens.4": ""}, {"eight-tokens": False}),
     ({"cut.counts.one word": 0}, {"kinds-of-tokens": False}),
@@ -19,9 +60,35 @@ CASES: list[Case] = [
 
 @pytest.mark.parametrize("case", CASES)
 def test_verdicts(case: Case) -> None:
-    check("tokenization", case)
+    edits, expected = case
+    found = outcomes(all_studies()["tokenization"], edited(PAPER, edits))
+    assert found == dict.fromkeys(KEYS, True) | expected
 
 
-def test_unknown_attention_is_drawn() -> None:
-    unknown = {f"distances.own.{curve}.2": UNKNOWN for curve in ("all_heads", "periodic")}
-    draw("tokenization", edited(committed("tokenization"), unknown))
+def test_attention_is_kept_for_all_heads() -> None:
+    arrays, tokens = measured(), len(result().cut.tokens)
+    assert arrays["last"].shape == (2, 2, tokens)
+    np.testing.assert_allclose(arrays["last"].sum(-1), 1, rtol=1e-5)
+    for origin in ORIGINS:
+        assert arrays[f"{origin} sums"].shape == (4, 2, 2, 13)
+        assert arrays[f"{origin} counts"].shape == (4, 13)
+    assert result().attention.mean == pytest.approx(arrays["last"].mean((0, 1)))
+
+
+def test_statistics_leave_kept_attention_valid() -> None:
+    files = sources.of_function("paper.studies.tokenization", "attention_weights")
+    assert "evaluation/attention.py" in files
+    assert not {"evaluation/heads.py", "evaluation/estimates.py"} & files.keys()
+
+
+def test_the_caption_speaks_of_other_seeds_if_there_are_any() -> None:
+    peaks = {"heads.1.1.peaks": {"higher": 1, "multiples": 3}}
+    assert "other seeds do in 1 of 3 cases" in study.caption(edited(result(2), peaks))
+    assert "other seeds" not in study.caption(result())
+
+
+def test_the_result_is_drawn_and_restored() -> None:
+    made = result(3)
+    assert from_json(study.Result, to_json(made)) == made
+    unknown = {f"heads.0.1.{curve}.2": UNKNOWN for curve in ("all_heads", "periodic")}
+    draw("tokenization", edited(made, unknown))

@@ -138,6 +138,24 @@ def test_the_caption_speaks_of_seeds_if_there_are_several(seeds: int) -> None:
     assert ("spread over seeds" in caption) == (seeds > 1)
 
 
+@pytest.mark.parametrize(
+    ("training", "following", "words"),
+    [
+        (3, 0, "that they memorised, not of new text (n..2n). A weaker direction"),
+        (3, 3, "that they memorised, and of new text. A weaker direction"),
+        (0, 0, "They do not tell the direction, not even"),
+    ],
+)
+def test_the_caption_says_of_which_text_the_control_tells_the_direction(
+    training: float, following: float, words: str
+) -> None:
+    rows = [
+        *(row for row in readers(training) if row.text == "training range"),
+        *(row for row in readers(following) if row.text == "next range"),
+    ]
+    assert words in study.caption(edited(RESULT, {"reversal": to_json(rows)}))
+
+
 def test_the_control_sees_a_direction_only_where_there_is_one() -> None:
     rows = {(row.text, row.reader): row for row in readers(1.5)}
     for text in study.TEXTS:

@@ -7,12 +7,10 @@ predicts: a head may use either of the two.
 
 Attention is divided by uniform attention: position q sees q + 1 tokens, so uniform attention gives
 1/(q + 1) to each. Without this, far tokens would seem to be neglected, since only late positions
-see them.
+see them. Statistics are in heads.py.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -21,7 +19,6 @@ from torch import Tensor
 
 from ..models.language import LanguageModel
 from ..tokens import Tokenizer
-from .estimates import Estimate, ratio
 
 # A distance is measured from the token at the query position, or from the next token.
 ORIGINS = ("own", "next")
@@ -47,53 +44,6 @@ class AttentionByDistance:
         """
         with np.errstate(invalid="ignore"):
             return np.asarray(self.sums.sum(0) / self.counts.sum(0))
-
-    def summary(self, period: int) -> "HeadsByDistance":
-        """The mean of all heads, and the head with the clearest period.
-
-        The best of many heads looks periodic by chance, so the head is chosen in the first half of
-        the windows and shown in the second. Distance 0, where tokens attend to themselves, does not
-        count in the choice.
-        """
-        half = len(self.sums) // 2
-        chosen, shown = self[:half], self[half:]
-        swings = swing(chosen.curves()[..., 1:], period)
-        layer, head = (int(i) for i in np.unravel_index(np.argmax(swings), swings.shape))
-        periodic = _estimates(shown.sums[:, layer, head], shown.counts)
-        return HeadsByDistance(
-            all_heads=_estimates(self.sums.mean((1, 2)), self.counts),
-            layer=layer,
-            head=head,
-            swing=float(swing(shown.curves()[layer, head, 1:], period)),
-            periodic=periodic,
-            peaks=peaks_at_multiples(periodic, period),
-        )
-
-
-class Peaks(NamedTuple):
-    """How many multiples of a period get more attention than the mean of their two neighbours."""
-
-    higher: int
-    multiples: int
-
-
-@dataclass(frozen=True)
-class HeadsByDistance:
-    """Attention by distance: the mean of all heads, and one periodic head."""
-
-    all_heads: list[Estimate]
-    layer: int
-    head: int
-    swing: float  # how far the residues of the distance lie apart in this head
-    periodic: list[Estimate]  # attention of this head
-    peaks: Peaks  # of this head
-
-
-def peaks_at_multiples(attention: Sequence[Estimate], period: int) -> Peaks:
-    """Compare attention at multiples of the period with attention at the integers beside them."""
-    curve = np.array([estimate.value for estimate in attention], np.float64)
-    at = np.arange(period, len(curve) - 1, period)
-    return Peaks(int((curve[at] > (curve[at - 1] + curve[at + 1]) / 2).sum()), len(at))
 
 
 def by_distance(
@@ -121,46 +71,6 @@ def begins(tokenizer: Tokenizer, ids: Integers) -> Integers:
     return integers
 
 
-def swing(curves: Values, period: int) -> Values:
-    """How much curves vary between residues of the distance modulo a period, without the trend.
-
-    The trend is the mean over one period around each distance; without it a steady decline does not
-    count. Each residue is represented by its median, so that a few distances, mostly the nearest,
-    do not decide. curves: [..., distances], at least two periods long; result: [...].
-    """
-    reach = period // 2
-    kernel = np.ones(2 * reach + 1)
-    if period % 2 == 0:  # the kernel is one too long: count half of each end
-        kernel[[0, -1]] = 0.5
-    around = np.lib.stride_tricks.sliding_window_view(curves, len(kernel), axis=-1)
-    rest = curves[..., reach:-reach] - around @ kernel / period
-    residues = [np.median(rest[..., residue::period], axis=-1) for residue in range(period)]
-    return np.asarray(np.ptp(residues, axis=0))
-
-
-@dataclass(frozen=True)
-class LastToken:
-    """How much attention the last token of a text pays to each token."""
-
-    layers: list[list[float]]  # the mean over the heads of each layer
-    mean: list[float]  # the mean over all layers
-    most: int  # the position, from 1, of the token with most attention, other than the last
-    layers_at_previous: int  # how many layers attend most to the token before the last
-
-    @property
-    def largest(self) -> float:
-        return self.mean[self.most - 1]
-
-
-def last_token(attention: Tensor) -> LastToken:
-    """Summarise the attention of the last token; attention: [layers, heads, tokens, tokens]."""
-    layers = attention[:, :, -1].mean(1).tolist()
-    weights = np.array(layers)
-    mean = weights.mean(0)
-    at_previous = weights[:, :-1].argmax(1) == weights.shape[1] - 2
-    return LastToken(layers, mean.tolist(), int(mean[:-1].argmax()) + 1, int(at_previous.sum()))
-
-
 def _in_window(
     model: LanguageModel, tokenizer: Tokenizer, ids: Tensor, farthest: int
 ) -> tuple[Values, Integers]:
@@ -175,7 +85,3 @@ def _in_window(
     relative = model.attention(ids)[:, :, queries[:, 0]].double() * (queries + 1)
     sums = torch.einsum("lhqk,oqkd->olhd", relative, pairs.double())
     return sums.cpu().numpy(), pairs.sum((1, 2)).cpu().numpy()
-
-
-def _estimates(sums: Values, counts: Integers) -> list[Estimate]:
-    return [ratio(attention, pairs) for attention, pairs in zip(sums.T, counts.T, strict=True)]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from ..text.sieve import Words
 from .alignment import align_prompts
 from .estimates import (
     Estimate,
@@ -33,7 +34,8 @@ class ContinuationScores:
     split_at_spaces: list[list[float]]  # accuracy after text.split(" ")
     first_differs: list[list[bool]]  # only the generated or only the true text begins with a space
     realigned: list[list[float]]  # accuracy after alignment (evaluation/alignment.py)
-    chance: list[list[float]]
+    chance: list[list[float]]  # Σ f̂ f, the accuracy if the generated words were shuffled
+    text_chance: list[list[float]]  # Σ f², the accuracy of random words of the text
     slips: list[list[int]]
 
 
@@ -46,7 +48,9 @@ def score_continuations(
         predicted = continuations.predicted
         around = prompts.true_words([len(words) for words in predicted], margin=MAX_SHIFT)
         aligned = align_prompts(predicted, around, MAX_SHIFT)
-        columns = {"known": aligned.accuracy, **vars(aligned)}
+        true = (text[MAX_SHIFT : len(text) - MAX_SHIFT] for text in around)
+        text_chance = np.array([_share_of_equal_pairs(words) for words in true])
+        columns = {"known": aligned.accuracy, "text_chance": text_chance, **vars(aligned)}
         columns |= split_scores(prompts, continuations.tokens)._asdict()
         for name, row in rows.items():
             row.append(columns[name].tolist())
@@ -97,6 +101,7 @@ class ScoreSummary:
     accuracy: Estimate  # the integers known
     realigned: Estimate
     chance: Estimate
+    text_chance: Estimate
     slipped: Estimate  # share of continuations
     slips: int  # number of continuations that slipped
 
@@ -126,9 +131,16 @@ def summarise_scores(
         accuracy=over_seeds_and_blocks(known, blocks),
         realigned=over_seeds_and_blocks(columns["realigned"], blocks),
         chance=over_seeds_and_blocks(columns["chance"], blocks),
+        text_chance=over_seeds_and_blocks(columns["text_chance"], blocks),
         slipped=_share(slipped, blocks),
         slips=int(slipped.sum()),
     )
+
+
+def _share_of_equal_pairs(words: Words) -> float:
+    """How often two different places of a text have the same word: Σ f², estimated without bias."""
+    counts = np.unique(words, return_counts=True)[1]
+    return float((counts * (counts - 1)).sum() / max(1, len(words) * (len(words) - 1)))
 
 
 def _share(hits: NDArray[np.bool_], blocks: int) -> Estimate:

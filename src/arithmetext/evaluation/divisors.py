@@ -107,6 +107,15 @@ def expected_agreement(words: PlacedWords, answers: Words) -> Floats:
     return shares
 
 
+def accuracy(words: PlacedWords, divisors: Sequence[int] = (1,)) -> Estimate:
+    """The share of right words where one or more of these integers divide n."""
+    chosen = np.zeros(len(words.integers), bool)
+    for divisor in divisors:
+        chosen |= words.integers % np.uint64(divisor) == 0
+    right = chosen & (words.predicted == words.true)
+    return _ratio(*(_by_block(words, _by_prompt(words, column)) for column in (right, chosen)))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Divisibility:
     """Words of integers that a prime divides, beside those that it does not divide."""

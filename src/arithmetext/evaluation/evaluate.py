@@ -62,7 +62,8 @@ def _parts(
         return
     # As many tokens follow as are generated, so that all true words are inside the window.
     drawn = draw(tokenizer, window, number=number, length=length, following=length, seed=seed)
-    yield "nats_per_word", ratio(*nats_and_words(model, drawn.followed_by(FOLLOWING)))
+    nats, words = nats_and_words(model, drawn.followed_by(FOLLOWING))
+    yield "nats_per_word", ratio(nats.sum(1, dtype=np.float64), words)
     yield "generation", generation_metrics(model, drawn, seed)
     if model.can_score:
         scored = draw(

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from ..models.language import LanguageModel
 from ..search.residues import OracleScore
-from ..text.sieve import Words
 from .estimates import Estimate, over_seeds_and_blocks, ratio_over_blocks
 from .generation import continue_prompts, with_true_words
 from .prompts import TextPrompts
@@ -25,7 +25,7 @@ class PromptScores(NamedTuple):
     """What a model makes of the tokens that follow each prompt."""
 
     tokens: Integers  # the likeliest continuation, as long, [prompts, tokens]
-    cost: Floats  # nats of the true tokens, each predicted from those before it, [prompts]
+    nats: NDArray[np.float32]  # of the true tokens, each predicted from those before it, likewise
     words: Integers  # that end in the true tokens, [prompts]
 
 
@@ -37,7 +37,6 @@ class ModelScore:
     scale: int
     seeds: int  # trained models that the means are over
     accuracy: Estimate
-    above_chance: Estimate  # accuracy minus Σ f̂ f, the chance level of the model's own words
     nats: Estimate  # per word
     horizon_by_accuracy: float | None
     horizon_by_nats: float | None
@@ -63,8 +62,7 @@ def summarise(
 
     `oracle` has the scores of oracles of increasing bounds at the same scale.
     """
-    accuracy, above_chance = zip(*(_accuracies(prompts, each) for each in seeds), strict=True)
-    mean = over_seeds_and_blocks(accuracy, prompts.blocks)
+    mean = over_seeds_and_blocks([_accuracies(prompts, each) for each in seeds], prompts.blocks)
     nats = nats_per_word(seeds, prompts.blocks)
     assert mean.value is not None and nats.value is not None  # every prompt has words
     return ModelScore(
@@ -72,7 +70,6 @@ def summarise(
         scale,
         len(seeds),
         mean,
-        over_seeds_and_blocks(above_chance, prompts.blocks),
         nats,
         horizon_by_accuracy(oracle, mean.value),
         horizon_by_nats(oracle, nats.value),
@@ -81,26 +78,14 @@ def summarise(
 
 def nats_per_word(seeds: Sequence[PromptScores], blocks: int) -> Estimate:
     """All nats over all words."""
-    return ratio_over_blocks([each.cost for each in seeds], [each.words for each in seeds], blocks)
+    nats = [each.nats.sum(1, dtype=np.float64) for each in seeds]
+    return ratio_over_blocks(nats, [each.words for each in seeds], blocks)
 
 
-def _accuracies(prompts: TextPrompts, scores: PromptScores) -> tuple[Floats, Floats]:
-    """The accuracy after each prompt, and the same minus the chance level, [prompts] each."""
+def _accuracies(prompts: TextPrompts, scores: PromptScores) -> Floats:
+    """The accuracy after each prompt, [prompts]."""
     made = with_true_words(prompts, torch.from_numpy(scores.tokens.astype(np.int64)))
-    accuracy = accuracies(made.predicted, made.true)
-    return accuracy, accuracy - chance_levels(made.predicted, made.true)
-
-
-def chance_levels(predicted: Sequence[Words], true: Sequence[Words]) -> Floats:
-    """The expected accuracy of each prompt's words in a random order of all true words, [prompts].
-
-    Over all prompts this is Σ f̂ f, with the frequencies f̂ of predicted and f of true words.
-    """
-    kinds, counts = np.unique(np.concatenate(true), return_counts=True)
-    frequencies = dict(zip(kinds.tolist(), (counts / counts.sum()).tolist(), strict=True))
-    return np.array(
-        [sum(frequencies.get(w, 0.0) for w in row.tolist()) / max(1, len(row)) for row in predicted]
-    )
+    return accuracies(made.predicted, made.true)
 
 
 def horizon_by_accuracy(oracle: Sequence[OracleScore], accuracy: float) -> float | None:

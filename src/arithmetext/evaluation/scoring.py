@@ -40,22 +40,20 @@ def score(model: LanguageModel, ids: Tensor, advance: Advance = no_progress) -> 
 
 def nats_and_words(
     model: LanguageModel, prompts: TextPrompts
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The nats of the tokens that follow each prompt, and the words that end in them, [prompts].
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """The nats of each token that follows a prompt, [prompts, tokens], and the words that end.
 
-    Each token is predicted from all true tokens before it.
+    Each token is predicted from all true tokens before it. The words are counted, [prompts].
     """
-    parts = []
-    for _, batch in prompts.batches():
-        nats = torch.zeros(len(batch), dtype=torch.float64)
+    nats = np.zeros(prompts.following.shape, np.float32)
+    for first, batch in prompts.batches():
         reading = model.read(batch)
-        for tokens in batch.following.T:
-            logs = reading.log_probabilities().cpu().double()
-            nats -= logs.gather(1, tokens[:, None])[:, 0]
+        for i, tokens in enumerate(batch.following.T):
+            logs = reading.log_probabilities().cpu().gather(1, tokens[:, None])[:, 0]
+            nats[first : first + len(batch), i] = -logs.numpy()
             reading.append(tokens)
-        parts.append(nats.numpy())
     words = prompts.tokenizer.words_ended[prompts.following.numpy()].sum(1)
-    return np.concatenate(parts), words
+    return nats, words
 
 
 def _score(model: LanguageModel, ids: Tensor) -> TokenScores:

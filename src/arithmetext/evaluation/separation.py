@@ -6,14 +6,25 @@ valid.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import inf, sqrt
 from typing import NamedTuple
 
 import numpy as np
 
-from .estimates import UNKNOWN, Estimate, Z, ratio, share, with_seed_spread
+from .estimates import (
+    LEVEL,
+    RESAMPLES,
+    UNKNOWN,
+    Estimate,
+    Z,
+    ratio,
+    share,
+    wilson,
+    with_seed_spread,
+)
 from .likelihood import ControlComparison, Values
-from .square_free import LONGEST_RUN, RUNS, RunLikelihoods, Stretches
+from .square_free import LONGEST_RUN, RUNS, Bools, Indices, RunLikelihoods, Stretches
 
 # Runs that occur, whose prompts should be as likely as the text. By residue, runs of two are
 # improbable by construction: of three integers between multiples of 4, one always has a word that
@@ -24,7 +35,7 @@ SHORT_RUNS: dict[str, tuple[int, ...]] = {
     "by residue": (3,),
     "inserted": (2, 3),
 }
-LOW = 0.025  # share of the true prompts below the bulk
+LOW = 0.025  # share of the true prompts below the bulk; as many are above it
 
 _BISECTIONS = 60  # of the interval from 0 to 1: to beyond the precision of a float
 
@@ -96,7 +107,8 @@ class RunSummary(NamedTuple):
     run: int
     mean: Estimate  # log-likelihood per token
     auc: Estimate  # are true prompts likelier?
-    in_bulk: Estimate  # share likelier than the least likely 2.5 % of the true prompts
+    above_low: Estimate  # share likelier than the least likely 2.5 % of the true prompts
+    in_bulk: Estimate  # share between the 2.5 % and the 97.5 % quantile of the true prompts
 
 
 class RunsSummary(NamedTuple):
@@ -106,13 +118,18 @@ class RunsSummary(NamedTuple):
 
 
 def summarise_runs(scored: RunLikelihoods) -> RunsSummary:
-    bulk = np.quantile(scored.true, LOW)
+    drawn = _resampled_numbers(len(scored.true))
+    low, high = np.quantile(scored.true[drawn], [LOW, 1 - LOW], axis=1)[..., None]
+
+    def summarise(run: int, values: Values) -> RunSummary:
+        above = values[drawn] >= low
+        inside = above & (values[drawn] <= high)
+        area = auc(scored.true, values)
+        return RunSummary(run, mean(values), area, _share(above), _share(inside))
+
     return RunsSummary(
         mean(scored.true),
-        [
-            RunSummary(run, mean(values), auc(scored.true, values), share(values >= bulk))
-            for run, values in scored.runs.items()
-        ],
+        [summarise(run, values) for run, values in scored.runs.items()],
         min(
             auc(scored.runs[short], scored.runs[long])
             for short in SHORT_RUNS[scored.way]
@@ -120,6 +137,29 @@ def summarise_runs(scored: RunLikelihoods) -> RunsSummary:
             if long > LONGEST_RUN
         ),
     )
+
+
+@lru_cache(4)
+def _resampled_numbers(prompts: int) -> Indices:
+    """Numbers of prompts, [1 + resamples, prompts]: all prompts, then bootstrap resamples.
+
+    True and made prompts with the same number share their text, so they are drawn together, and
+    each resample has quantiles of its own.
+    """
+    drawn = np.random.default_rng(0).integers(prompts, size=(RESAMPLES, prompts))
+    return np.vstack([np.arange(prompts), drawn])
+
+
+def _share(hits: Bools) -> Estimate:
+    """The share of hits in the first row; its interval is from the other rows, the resamples.
+
+    Where none or all are hits, the bootstrap would have no width, and the interval is Wilson's.
+    """
+    value, *resampled = hits.mean(1).tolist()
+    if value in (0, 1):
+        return wilson(value * hits.shape[1], hits.shape[1])
+    low, high = np.quantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
+    return Estimate(value, min(value, low), max(value, high))
 
 
 def runs_over_seeds(seeds: Sequence[RunLikelihoods]) -> RunsSummary:
@@ -133,6 +173,7 @@ def runs_over_seeds(seeds: Sequence[RunLikelihoods]) -> RunsSummary:
                 same[0].run,
                 over_seeds([each.mean for each in same]),
                 over_seeds([each.auc for each in same], 0, 1),
+                over_seeds([each.above_low for each in same], 0, 1),
                 over_seeds([each.in_bulk for each in same], 0, 1),
             )
             for same in by_run

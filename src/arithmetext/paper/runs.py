@@ -108,19 +108,32 @@ class TrainedModel:
 
     def training(self) -> TrainingFacts:
         record = self.record()
-        token = {"bpe": "a piece of text", "words": "a word"}[self.config.tokens.kind]
+        token = _TOKEN[self.config.tokens.kind]
         device = record.environment["device"]
         return TrainingFacts(record.tokens, record.seconds, device, token, self.stand_in)
 
     @property
     def stand_in(self) -> str:
         """Why this is not the paper's model; empty if it is."""
-        config = self.config
-        paper = recipe("hmm-paper" if config.model.kind == "HMM" else "ntp-paper")
-        if config.model == paper.model and config.tokens.kind == paper.tokens.kind:
+        ours, hmm = self.config, self.config.model.kind == "HMM"
+        paper = recipe("hmm-paper" if hmm else "ntp-paper")
+        differences = [
+            f"{phrase.format(getattr(ours.model, name))} (paper: {getattr(paper.model, name)})"
+            for name, phrase in _SHAPE.items()
+            if getattr(ours.model, name, None) != getattr(paper.model, name, None)
+        ]
+        if ours.tokens.kind != paper.tokens.kind:
+            differences.append("whole words as tokens")
+        if not differences:
             return ""
-        tokens = ", whole words as tokens" if config.tokens.kind == "words" else ""
-        return f"This model is not the paper's: {config.model.description}{tokens}."
+        name = "HMM" if hmm else "model"
+        return f"This {name} is not the paper's: it has {', '.join(differences)}."
+
+    @property
+    def trained_on(self) -> int:
+        """The number of tokens in its training."""
+        training = self.config.training
+        return training.steps * training.batch
 
     def with_seeds(self, count: int) -> tuple["TrainedModel", ...]:
         """This model, trained with the random seeds 0, 1, …"""
@@ -176,6 +189,20 @@ class TrainedModel:
         the settings and the model.
         """
         return outputs.keep(self.config, compute, settings, lambda: compute(self.load(), settings))
+
+
+_TOKEN = {"bpe": "a piece of text", "words": "a whole word, or a character of a rare word"}
+# What a model has, in words, by the settings of its shape.
+_SHAPE = {
+    "layers": "a depth of {}",
+    "width": "a width of {}",
+    "context": "a context of {} tokens",
+    "positions": "{} positions",
+    "attention": "attention {}",
+    "states": "{} states",
+    "conditioned": "predictions from a {}",
+    "spread": "an initial spread of {}",
+}
 
 
 # The next study often asks for the same model.
@@ -312,8 +339,9 @@ def scoring_settings(scale: str) -> PromptSettings:
 class Comparison:
     """The settings of studies that compare the GPT-2 and the HMM word by word.
 
-    The HMM predicts from the last token, as it was trained: that is the better of its two readings
-    (docs/training.md). It samples at β = 1, and the GPT-2 takes the likeliest tokens (β = ∞).
+    The HMM predicts from the last token, as it was trained: true text costs it fewer nats than if
+    it filters whole prompts (docs/training.md). It samples at β = 1, and the GPT-2 takes the
+    likeliest tokens (β = ∞).
     """
 
     models: dict[str, tuple[TrainedModel, ...]]  # one for each seed
@@ -342,9 +370,14 @@ class Comparison:
         return {name: len(models) for name, models in self.models.items()}
 
     @property
-    def stand_in(self) -> str:
-        """Why the GPT-2 is not the paper's model; empty if it is."""
-        return self.models["GPT-2"][0].stand_in
+    def stand_ins(self) -> dict[str, str]:
+        """Why each model is not the paper's, by model; empty if it is."""
+        return {name: models[0].stand_in for name, models in self.models.items()}
+
+    @property
+    def trained_on(self) -> int:
+        """The number of tokens in the training of the GPT-2."""
+        return self.models["GPT-2"][0].trained_on
 
 
 def comparison(scale: str) -> Comparison:

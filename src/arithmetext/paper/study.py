@@ -50,6 +50,7 @@ from .. import sources
 from ..errors import InputError
 from ..evaluation.codec import from_json, to_json
 from ..files import make_folder, write_whole
+from ..integers import format_integer
 from ..sources import Sources
 from ..training.recipes import recipe
 from . import studies
@@ -119,8 +120,9 @@ def unless_trained_less(verdict: Verdict, *, worse: bool, tokens: int) -> Verdic
     papers = training.steps * training.batch
     if verdict.agrees is not False or not worse or tokens >= papers:
         return verdict
-    short = f"It is lower here, but this model is trained on {tokens:.2g} tokens only, and the"
-    return replace(verdict, agrees=None, why=f"{short} paper's on {papers:.2g}. {verdict.why}")
+    short = f"The model is worse here, but it is trained on {format_integer(tokens)} tokens only,"
+    why = f"{short} and the paper's on {format_integer(papers)}. {verdict.why}".strip()
+    return replace(verdict, agrees=None, why=why)
 
 
 class Study(Protocol):

@@ -11,15 +11,16 @@ if TYPE_CHECKING:
     from .runs import PromptSettings
 
 __all__ = [
-    "UNDECIDED",
     "cell",
     "describe_continuations",
+    "describe_seeds",
     "format_beta",
     "format_estimate",
     "format_integer",
     "format_number",
     "format_percent",
     "format_percents",
+    "format_share",
     "join",
     "over_prompts_in_words",
     "plural",
@@ -27,9 +28,6 @@ __all__ = [
     "sentences",
     "undecided",
 ]
-
-
-UNDECIDED = "Tested, not decided: the intervals contain the bound, or nothing is known."
 
 
 def join(parts: Iterable[str]) -> str:
@@ -74,6 +72,19 @@ def seeds_in_words(seeds: Mapping[str, int]) -> str:
     return join(f"{count} of the {name}" for name, count in seeds.items())
 
 
+def describe_seeds(seeds: Mapping[str, int]) -> str:
+    """A sentence for captions.
+
+    >>> describe_seeds({"GPT-2": 3, "HMM": 5})
+    'Seeds, taken together: 3 of the GPT-2 and 5 of the HMM.'
+    >>> describe_seeds({"GPT-2": 1, "HMM": 1})
+    'One seed of each model.'
+    """
+    if set(seeds.values()) == {1}:
+        return "One seed of each model."
+    return f"Seeds, taken together: {seeds_in_words(seeds)}."
+
+
 def over_prompts_in_words(seeds: Mapping[str, int]) -> str:
     """What intervals are over.
 
@@ -98,6 +109,15 @@ def format_number(value: float | None, digits: int = 3) -> str:
     ('0.420', 'not known')
     """
     return "not known" if value is None else f"{value:.{digits}f}"
+
+
+def format_share(share: Estimate, undefined: str) -> str:
+    """A share, or why it is undefined.
+
+    >>> format_share(Estimate(None, None, None), "the HMM generates no prime")
+    'undefined: the HMM generates no prime'
+    """
+    return f"undefined: {undefined}" if share.value is None else format_estimate(share)
 
 
 def format_percent(share: float, digits: int = 0) -> str:

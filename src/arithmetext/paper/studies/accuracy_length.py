@@ -1,5 +1,6 @@
 """Word accuracy against the number of tokens generated, far beyond the training text."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from ...evaluation.clusters import (
 )
 from ...evaluation.estimates import (
     Estimate,
+    all_of,
     decided_above,
     decided_within,
     overlaps,
@@ -49,7 +51,7 @@ from ..runs import (
     prompt_settings,
 )
 from ..study import Table, Verdict, if_papers_model, unless_trained_less
-from ..wording import UNDECIDED, cell, format_estimate, format_number, join, plural
+from ..wording import cell, format_estimate, format_number, join, plural, sentences, undecided
 
 TITLE = "Accuracy against the length generated"
 ORDER = 110
@@ -253,8 +255,10 @@ def _plot_continuations(axes: Axes, result: Result, scoring: str) -> None:
         ends = (column - 0.48, column + 0.48)
         axes.hlines(place.summary.chance.value or 0, *ends, linestyle="--", **line)
         axes.hlines(place.measured.oracles[result.oracle_bound], *ends, **line)
-    axes.scatter([], [], label="first character differs", **circle)
-    axes.scatter([], [], label="slipped", **cross)
+    if _any_differs(result):
+        axes.scatter([], [], label="first character differs", **circle)
+    if _any_slipped(result):
+        axes.scatter([], [], label="slipped", **cross)
     axes.plot([], [], label=f"oracle, primes up to {result.oracle_bound}", **line)
     axes.plot([], [], "--", label="chance level", **line)
     axes.set_xticks(range(len(result.places)), [place.name for place in result.places])
@@ -265,27 +269,39 @@ def _plot_continuations(axes: Axes, result: Result, scoring: str) -> None:
     axes.legend(ncols=2, loc="upper center", fontsize=7.5, handletextpad=0.5, columnspacing=1)
 
 
+def _any_differs(result: Result) -> bool:
+    return any(np.any(place.measured.scores.first_differs) for place in result.places)
+
+
+def _any_slipped(result: Result) -> bool:
+    return any(place.summary.slips for place in result.places)
+
+
 def caption(result: Result) -> str:
-    how, known = result.generation, [place.summary.known for place in result.places]
-    split = [place.summary.split for place in result.places]
-    number = sum(each.continuations for each in known)
-    return (
-        "Word accuracy of continuations that take the likeliest token each time (β = ∞)."
-        f" {plural(result.seeds, 'model')} with different seeds continue the same {how.prompts}"
-        f" prompts of {how.tokens} tokens (each token is {result.training.token}) from"
-        f" {how.blocks} blocks near each of {join(place.name for place in result.places)}. Left:"
-        " accuracy of the first tokens generated, a point for each continuation, and means with"
-        " 95 % intervals over blocks and seeds. Middle: each whole continuation, with the integer"
-        " of every word known. Right: the same continuations, with generated and true text split by"
-        " text.split() and compared word by word. Circles: only one of the two texts begins with a"
-        " space, so split() compares each word with a neighbour of the right word. Crosses: the"
-        " continuation left out or added words (it slipped). Dashed: chance level. Solid:"
-        f" the oracle that knows n modulo the powers of the primes up to {result.oracle_bound},"
-        f" which matches the model best. Of {number} continuations,"
-        f" {sum(each.low for each in known)} have an accuracy below {LOW} with the integers known,"
-        f" {sum(each.low for each in split)} after text.split(), and"
-        f" {sum(place.summary.split_at_spaces.low for place in result.places)} after"
-        ' text.split(" ").'
+    how, several = result.generation, result.seeds > 1
+    models = (
+        f"{result.seeds} models with different seeds continue the same"
+        if several
+        else "One model continues"
+    )
+    return sentences(
+        "Word accuracy of continuations that take the likeliest token each time (β = ∞).",
+        f"{models} {how.prompts} prompts of {how.tokens} tokens (each token is"
+        f" {result.training.token}) from {how.blocks} blocks near each of"
+        f" {join(place.name for place in result.places)}.",
+        "Left: accuracy of the first tokens generated, a point for each continuation, and means"
+        f" with 95 % intervals over blocks{' and seeds' * several}.",
+        "Middle: whole continuations; each generated word is compared with the word of its own"
+        " integer.",
+        "Right: the same continuations, with generated and true text split by text.split() and"
+        " compared word by word.",
+        "Circles: only one of the two texts begins with a space, so split() compares each word with"
+        " a neighbour of the right word." * _any_differs(result),
+        "Crosses: the continuation left out or added words (it slipped)." * _any_slipped(result),
+        "Dashed: chance level Σ f̂ f, the accuracy if the generated words were shuffled.",
+        "Solid: the oracle that knows n modulo the powers of the primes up to"
+        f" {result.oracle_bound}. It is estimated again near each place, and of such oracles it"
+        " matches the model best.",
     )
 
 
@@ -293,10 +309,12 @@ def table(result: Result) -> Table:
     header = ["integers near", "tokens", *_interval("word accuracy"), "standard deviation"]
     header += ["minimum", "lower quartile", "median", "upper quartile", "maximum", "continuations"]
     header.append(f"oracle, powers of primes up to {result.oracle_bound}")
-    header += [*_interval("first character differs"), "low with the integers known"]
-    header += ['low after split(" ")', *_interval("low share after split()")]
-    header += [*_interval("mean of the low"), "mean of the others", "between"]
-    header += ["slipped", "slipped falsely"]
+    header += [*_interval("share whose first character differs")]
+    header += [f"number below {LOW}, integers known", f'number below {LOW} after split(" ")']
+    header += _interval(f"share below {LOW} after split()")
+    header += [*_interval(f"mean accuracy of those below {LOW}"), "mean accuracy of the others"]
+    header += [f"number from {LOW} to {MAJORITY[0]}"]
+    header += ["share that slipped", "share of oracle answers that seem to slip"]
     rows = []
     for place in result.places:
         oracle, summary = cell(place.measured.oracles[result.oracle_bound]), place.summary
@@ -319,9 +337,12 @@ def verdicts(result: Result) -> list[Verdict]:
     far, trends = far_places(result.places), result.far
     first, last = far[0].by_tokens[0].tokens, far[0].whole.tokens
     means = [f"{format_number(place.whole.accuracy.value)} near {place.name}" for place in far]
-    chance = [f"{format_estimate(place.summary.chance)} near {place.name}" for place in far]
+    chance = [f"{format_estimate(place.summary.text_chance)} near {place.name}" for place in far]
+    text_chance = result.far_summary.text_chance
+    just_below = decided_within(text_chance, *JUST_BELOW)
     oracle = [f"{place.measured.oracles[result.oracle_bound]:.3f}" for place in far]
     change = trends.scale_change
+    falls, varies = (decided_above(e, 0) for e in (trends.fall, trends.deviation_fall))
     shown = within(change, -TOLERANCE, TOLERANCE) and not overlaps(change, 0, 0)
     less_than_shown = (
         f"Accuracy {'rises' if (change.value or 0) > 0 else 'falls'} by"
@@ -332,6 +353,7 @@ def verdicts(result: Result) -> list[Verdict]:
     found = [
         *(_settling_verdict(place, result.training.tokens) for place in far),
         _interval_verdict(
+            "change",
             change,
             0,
             key="same-at-all-scales",
@@ -341,8 +363,9 @@ def verdicts(result: Result) -> list[Verdict]:
             f" {format_estimate(change)}",
             criterion=f"the interval of the change is within ±{TOLERANCE}: the paper gives"
             " accuracies to one digit",
-            why=less_than_shown + "The oracle that knows n modulo the powers of the primes up to"
-            f" {result.oracle_bound} matches the model best. Its accuracy is {', '.join(oracle)}.",
+            why=less_than_shown + "Of the oracles that are estimated again near each place, the one"
+            f" that knows n modulo the powers of the primes up to {result.oracle_bound} matches the"
+            f" model best. Its accuracy is {', '.join(oracle)}.",
         ),
         Verdict(
             key="highest-for-few",
@@ -353,10 +376,12 @@ def verdicts(result: Result) -> list[Verdict]:
             f" {format_estimate(trends.fall)}",
             criterion="the interval of the difference is above 0, over the continuations that have"
             f" a word at every length; few means at most {FEW} of {last} tokens",
-            agrees=decided_above(trends.fall, 0),
-            why=_doubt(decided_above(trends.fall, 0))
-            + f"{trends.few_continuations:,} continuations have a word at every length: a prompt"
-            " may end inside a word, and the first token may only complete it.",
+            agrees=falls,
+            why=sentences(
+                _doubt(falls, ("difference", trends.fall, [0])),
+                f"{trends.few_continuations:,} continuations have a word at every length: a prompt"
+                " may end inside a word, and the first token may only complete it.",
+            ),
         ),
         Verdict(
             key="varies-for-few",
@@ -366,11 +391,16 @@ def verdicts(result: Result) -> list[Verdict]:
             f" {plural(first, 'token')}, {format_estimate(trends.deviation_last)} at {last};"
             f" difference {format_estimate(trends.deviation_fall)}",
             criterion="the interval of the difference is above 0",
-            agrees=decided_above(trends.deviation_fall, 0),
-            why=_doubt(decided_above(trends.deviation_fall, 0))
-            + "A share of one or two words varies by chance alone, whatever the model knows.",
+            agrees=varies,
+            why=sentences(
+                _doubt(varies, ("difference", trends.deviation_fall, [0])),
+                "Among one or two words the share of right words is 0, 1/2 or 1, so it varies,"
+                " whatever the model knows.",
+            ),
+            by_construction=True,
         ),
         _interval_verdict(
+            "change",
             trends.late_change,
             0,
             key="independent-of-length",
@@ -386,27 +416,43 @@ def verdicts(result: Result) -> list[Verdict]:
         _clusters_verdict(result.far_summary),
         Verdict(
             key="chance-level",
-            claim="The chance level is just below 0.1.",
-            paper="just below 0.1",
-            ours=", ".join(chance),
-            criterion="the interval of their mean,"
-            f" {format_estimate(result.far_summary.chance)}, is within {JUST_BELOW[0]} to"
-            f" {JUST_BELOW[1]}: below 0.1, and rounded to it",
-            agrees=decided_within(result.far_summary.chance, *JUST_BELOW),
-            why=_doubt(decided_within(result.far_summary.chance, *JUST_BELOW))
-            + "The chance level is Σ f̂ f over all words, with the frequencies f̂ in the"
-            " continuations and f in the text. It depends on the model.",
+            claim="An accuracy just below 0.1 is that of random prediction.",
+            paper="just below 0.1 coincides with random prediction",
+            ours=f"{', '.join(chance)}; mean {format_estimate(text_chance)}",
+            criterion=f"the interval of the mean is within {JUST_BELOW[0]} to {JUST_BELOW[1]}:"
+            " below 0.1, and rounded to it",
+            agrees=just_below,
+            why=sentences(
+                _doubt(just_below, ("mean", text_chance, JUST_BELOW)),
+                "Random prediction draws words with the frequencies f of the true words, and is"
+                " right with probability Σ f². If the model's own words, with frequencies f̂, were"
+                f" shuffled, Σ f̂ f = {format_estimate(result.far_summary.chance)} of them would be"
+                " right.",
+            ),
         ),
     ]
-    return if_papers_model(found, result.training.stand_in)
+    *of_model, of_text = found
+    return [*if_papers_model(of_model, result.training.stand_in), of_text]
 
 
-def _doubt(agrees: bool | None) -> str:
-    return f"{UNDECIDED} " if agrees is None else ""
+Tested = tuple[str, Estimate, Sequence[float]]  # a name, its interval, and bounds
+
+
+def _doubt(agrees: bool | None, *tested: Tested) -> str:
+    """Why a claim is not decided: which intervals contain which bounds; empty if it is decided."""
+    doubts = []
+    for name, interval, bounds in tested:
+        inside = [f"{bound:g}" for bound in bounds if overlaps(interval, bound, bound)]
+        if interval.value is None:
+            doubts.append(f"the {name} is not known")
+        elif inside:
+            doubts.append(f"the interval of the {name} contains {join(inside)}")
+    return undecided(agrees, "; ".join(doubts))
 
 
 def _settling_verdict(place: Place, tokens: int) -> Verdict:
     found = _interval_verdict(
+        "accuracy",
         place.whole.accuracy,
         SETTLED,
         key=f"settles-{place.name}",
@@ -424,49 +470,75 @@ def _settling_verdict(place: Place, tokens: int) -> Verdict:
     return unless_trained_less(found, worse=worse, tokens=tokens)
 
 
-def _interval_verdict(estimate: Estimate, target: float, *, why: str, **words: Any) -> Verdict:
+def _interval_verdict(
+    name: str, estimate: Estimate, target: float, *, why: str, **words: Any
+) -> Verdict:
     """Whether an interval is within the tolerance of a target; not decided if it is partly."""
-    agrees = decided_within(estimate, target - TOLERANCE, target + TOLERANCE)
-    return Verdict(agrees=agrees, why=_doubt(agrees) + why, **words)
+    bounds = (target - TOLERANCE, target + TOLERANCE)
+    agrees = decided_within(estimate, *bounds)
+    doubt = _doubt(agrees, (name, estimate, bounds))
+    return Verdict(agrees=agrees, why=sentences(doubt, why), **words)
 
 
 def _clusters_verdict(summary: ScoreSummary) -> Verdict:
-    split, known = summary.split, summary.known
-    agrees, also_known = _two_clusters(split), _two_clusters(known)
+    known, split = summary.known, summary.split
+    agrees, after_split = _two_clusters(known), _two_clusters(split)
+    reason = _cluster_doubt(agrees, known)
+    if agrees is False and after_split is not False:
+        agrees = None
+        reason = _DEPENDS if after_split else _cluster_doubt(None, split)
+    same = _counted(split) == _counted(known)
+    counted = "the same" if same else _counted(split)
     return Verdict(
         key="two-clusters",
         claim="The accuracy of a whole continuation is either around 0.4 (the majority) or just"
         " below 0.1.",
         paper="two clusters; this may suggest that some sequences are hard",
-        ours=f"with the integers known, {_counted(known)}; after text.split(), {_counted(split)};"
-        f" the share below {LOW} is then {format_estimate(split.low_share)} and its mean"
-        f" {format_estimate(split.low_mean)}",
-        criterion="after text.split(), a scoring that can go wrong, more than half of the"
-        " continuations are in the first group, fewer are between the groups than in the second,"
-        f" the interval of the second group's share is above {LEAST_SHARE} (two or three of the"
-        " paper's 128) and that of its mean is within"
-        f" {JUST_BELOW[0]} to {JUST_BELOW[1]}; the scoring with the integers known, which is right,"
-        f" {'shows this too' if also_known else 'does not show this'}",
+        ours=f"with the integers known, {_counted(known)}; after text.split(), {counted}",
+        criterion="with the integers known, more than half of the continuations have"
+        f" {MAJORITY[0]} to {MAJORITY[1]}, fewer are between the groups than below {LOW}, the"
+        f" interval of the share below {LOW} is above {LEAST_SHARE} (two or three of the paper's"
+        f" 128) and that of their mean is within {JUST_BELOW[0]} to {JUST_BELOW[1]}; differs if"
+        " this does not hold after text.split() either",
         agrees=agrees,
-        why=_doubt(agrees) + "Only one of the two texts, generated or true, begins with a space in"
+        why=sentences(reason, "" if same else _why_split_differs(summary)),
+    )
+
+
+_DEPENDS = (
+    "It depends on the scoring, which the paper does not state: after text.split() there are two"
+    " clusters, with the integers known there are not."
+)
+
+
+def _cluster_doubt(agrees: bool | None, clusters: Clusters) -> str:
+    return _doubt(
+        agrees,
+        (f"share below {LOW}", clusters.low_share, [LEAST_SHARE]),
+        (f"mean of those below {LOW}", clusters.low_mean, JUST_BELOW),
+    )
+
+
+def _why_split_differs(summary: ScoreSummary) -> str:
+    return (
+        "Only one of the two texts, generated or true, begins with a space in"
         f" {format_estimate(summary.first_differs)} of the continuations. {_who_is_low(summary)}"
         f' After text.split(" "), {summary.split_at_spaces.low} are below {LOW}. With the integers'
         " known, the accuracy of the continuations with one space minus that of the others is"
         f" {format_estimate(summary.easier)}. We have not seen the paper's code: this shows"
-        " what such a scoring alone does, not that the paper used it.",
+        " what such a scoring alone does, not that the paper used it."
     )
 
 
 def _two_clusters(clusters: Clusters) -> bool | None:
-    decided = [
-        clusters.majority > clusters.continuations / 2,
-        clusters.between < clusters.low,
-        decided_above(clusters.low_share, LEAST_SHARE),
-        decided_within(clusters.low_mean, *JUST_BELOW),
-    ]
-    if False in decided:
-        return False
-    return None if None in decided else True
+    return all_of(
+        [
+            clusters.majority > clusters.continuations / 2,
+            clusters.between < clusters.low,
+            decided_above(clusters.low_share, LEAST_SHARE),
+            decided_within(clusters.low_mean, *JUST_BELOW),
+        ]
+    )
 
 
 def _who_is_low(summary: ScoreSummary) -> str:
@@ -480,8 +552,14 @@ def _who_is_low(summary: ScoreSummary) -> str:
 
 
 def _counted(clusters: Clusters) -> str:
-    return (
+    counts = (
         f"{clusters.majority} of {clusters.continuations} continuations have {MAJORITY[0]} to"
-        f" {MAJORITY[1]}, {clusters.low} less than {LOW}, {clusters.between} are between,"
-        f" {clusters.above} above"
+        f" {MAJORITY[1]}, {clusters.between} are between, {clusters.above} above and"
+        f" {clusters.low} below {LOW}"
+    )
+    if not clusters.low:
+        return counts
+    return (
+        f"{counts}: a share of {format_estimate(clusters.low_share)} with mean"
+        f" {format_estimate(clusters.low_mean)}"
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from ...evaluation.estimates import decided_above
@@ -20,9 +21,9 @@ from ..runs import Comparison, PromptSettings, comparison
 from ..study import Table, Verdict, if_papers_model
 from ..wording import (
     describe_continuations,
+    describe_seeds,
     format_estimate,
     join,
-    seeds_in_words,
     sentences,
     undecided,
 )
@@ -71,7 +72,7 @@ def run(settings: Comparison) -> Result:
         settings.at,
         settings.generation,
         settings.seeds,
-        settings.stand_in,
+        settings.stand_ins["GPT-2"],
         matrices,
     )
 
@@ -124,6 +125,12 @@ def _label(axes: Axes, words: list[str]) -> None:
     for border in (inner - 0.5, len(words) - 0.5):
         axes.axhline(border, color="white", lw=1)
         axes.axvline(border, color="white", lw=1)
+    corner = sum(word in CORNER for word in words)  # these come first
+    axes.add_patch(
+        Rectangle(
+            (-0.5, -0.5), corner, corner, fill=False, ec="red", lw=1.5, zorder=3, clip_on=False
+        )
+    )
     for label in (*axes.get_xticklabels()[:inner], *axes.get_yticklabels()[:inner]):
         label.set_fontweight("bold")
 
@@ -136,10 +143,11 @@ def caption(result: Result) -> str:
         "Words generated (columns) for each word in the text (rows), as shares of the row. Both"
         f" models have the same colour scale. Shown are the {words} most frequent words, all others"
         " together, and malformed words. Square-free words come first, by length, in bold and"
-        " inside the first white lines. The others follow by frequency. A column that is bright"
+        " inside the first white lines. The others follow by frequency. A red frame marks the"
+        f" corner that the paper names, of {join(CORNER)}. A column that is bright"
         " from top to bottom is a word that is generated whatever the word in the text."
-        f" {describe_continuations(result.at, result.generation)} Seeds, all counted together:"
-        f" {seeds_in_words(result.seeds)}; that is {sizes}."
+        f" {describe_continuations(result.at, result.generation)} {describe_seeds(result.seeds)}"
+        f" Counted are {sizes}."
     )
 
 
@@ -203,20 +211,21 @@ def verdicts(result: Result) -> list[Verdict]:
         ),
         Verdict(
             key="dominant-error",
-            claim="The dominant error mode of the GPT-2 is a square-free word in place of another"
-            " one.",
+            claim="The most common error of the GPT-2 replaces a square-free word by another"
+            " square-free word.",
             paper="the dominant error mode",
-            ours=f"{format_estimate(errors.within)} of all errors; a square-free word in place of"
-            f" another word {format_estimate(errors.gained)}, the reverse"
-            f" {format_estimate(errors.lost)}, neither square-free"
-            f" {format_estimate(errors.outside)}",
-            criterion="this is the largest of the four classes: the interval of its share minus"
-            " the largest other share is above 0; differs if it is below",
+            ours="shares of all errors: both words square-free"
+            f" {format_estimate(errors.within)}; only the generated word"
+            f" {format_estimate(errors.gained)}; only the true word"
+            f" {format_estimate(errors.lost)}; neither {format_estimate(errors.outside)}",
+            criterion="the first is the largest of these four shares: the interval of the first"
+            " minus the largest other is above 0; differs if it is below",
             agrees=dominant,
             why=sentences(
                 f"The difference is {format_estimate(errors.lead)}; for the HMM"
-                f" {format_estimate(theirs.lead)}, with {format_estimate(theirs.within)} in the"
-                " first class. All words are counted, also those without rows of their own.",
+                f" {format_estimate(theirs.lead)}, with a first share of"
+                f" {format_estimate(theirs.within)}. All words are counted, also those without rows"
+                " of their own.",
                 undecided(dominant, "the interval of the difference contains 0, or is unknown"),
             ),
         ),

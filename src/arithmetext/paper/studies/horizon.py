@@ -14,6 +14,7 @@ from ...evaluation.divisors import (
     Agreement,
     Divisibility,
     PlacedWords,
+    accuracy,
     agreement,
     divisibility,
     place_words,
@@ -44,7 +45,7 @@ from ..runs import (
     several_seeds,
 )
 from ..study import Table, Verdict
-from ..wording import cell, format_estimate, join, plural
+from ..wording import cell, format_estimate, sentences
 
 TITLE = "Is the model an oracle of residues?"
 ORDER = 210
@@ -91,12 +92,21 @@ class PrimeScores:
 
 
 @dataclass(frozen=True)
+class Recall:
+    """The share of right words where one or more of these primes divide n, at all places."""
+
+    primes: list[int]
+    model: Estimate
+    best_match: Estimate  # of the oracle that matches the model best
+
+
+@dataclass(frozen=True)
 class Place:
     """Continuations of prompts near one integer."""
 
     at: int
     words: int
-    accuracy: float
+    accuracy: Estimate
     nats: Estimate  # of the model, per word, given the true words before it
     bounds: list[BoundScores]
     primes: list[PrimeScores]
@@ -111,6 +121,7 @@ class Result:
     transfers: dict[int, list[TransferScores]]  # by place, an entry for each bound
     places: list[Place]
     oracle_bound: int  # of the oracle whose accuracy is closest to the model's
+    recall: list[Recall]  # for the primes up to this bound, and for those above it
     seeds: int
     training: TrainingFacts
     generation: PromptSettings
@@ -126,15 +137,6 @@ class Result:
             for scores in self.transfers.values()
             for score in scores
             if score.frozen.bound == self.oracle_bound
-        ]
-
-    def noticed_primes(self) -> list[int]:
-        """The primes that the model notices by more than one half at every place."""
-        primes = zip(*(place.primes for place in self.places), strict=True)
-        return [
-            at_places[0].prime
-            for at_places in primes
-            if all((scores.model.noticed.value or 0) > 0.5 for scores in at_places)
         ]
 
 
@@ -165,11 +167,12 @@ def run(settings: Settings) -> Result:
     # Prompts near the last place lie within 2 % of it.
     oracles = estimate(at, at + settings.integers, bounds, below=max(places) * 51 // 50)
     nats = {place: nats_per_word(scores[place], settings.scored.blocks) for place in places}
-    by_place, bound = summarise(words, nats, oracles)
+    by_place, bound, recall = summarise(words, nats, oracles)
     return Result(
         transfer(at, places, bounds, count=settings.integers),
         by_place,
         bound,
+        recall,
         len(settings.models),
         settings.models[0].training(),
         settings.generation,
@@ -184,15 +187,16 @@ def summarise(
     words: dict[int, list[PlacedWords]],
     nats: dict[int, Estimate],
     oracles: Sequence[RestCounts],
-) -> tuple[list[Place], int]:
+) -> tuple[list[Place], int, list[Recall]]:
     """Compare the words of several seeds at each place with the answers of these oracles.
 
-    Returns the places, and the bound of the oracle whose accuracy is closest to the model's.
+    Returns the places, the bound of the oracle whose accuracy is closest to the model's, and the
+    recall for the primes up to this bound and above it.
     """
     accuracies = [
         (
-            {each.bound: _accuracy(_answered(each, pooled)) for each in oracles},
-            _accuracy(pooled),
+            {each.bound: _mean_accuracy(_answered(each, pooled)) for each in oracles},
+            _mean_accuracy(pooled),
         )
         for pooled in map(pool, words.values())
     ]
@@ -202,7 +206,7 @@ def summarise(
         Place(
             at,
             sum(len(model.true) for model in models),
-            accuracy,
+            _estimate_over_seeds(accuracy, models),
             nats[at],
             [_at_bound(models, oracle, best, by_bound[oracle.bound]) for oracle in oracles],
             [
@@ -210,19 +214,33 @@ def summarise(
                 for not_knowing, knowing in pairwise(oracles)
             ],
         )
-        for (at, models), (by_bound, accuracy) in zip(words.items(), accuracies, strict=True)
+        for (at, models), (by_bound, _) in zip(words.items(), accuracies, strict=True)
     ]
-    return places, bound
+    primes = [oracle.bound for oracle in oracles if oracle.bound > 1]
+    below, above = [p for p in primes if p <= bound], [p for p in primes if p > bound]
+    seeds = [pool(of_seed) for of_seed in zip(*words.values(), strict=True)]
+    return places, bound, [_recall(seeds, best, chosen) for chosen in (below, above)]
+
+
+def _recall(models: list[PlacedWords], best: RestCounts, primes: list[int]) -> Recall:
+    def measure(words: PlacedWords) -> Estimate:
+        return accuracy(words, primes)
+
+    oracle = measure(_answered(best, models[0]))
+    return Recall(primes, _estimate_over_seeds(measure, models), oracle)
 
 
 def _at_bound(
-    models: list[PlacedWords], oracle: RestCounts, best: RestCounts, accuracy: float
+    models: list[PlacedWords], oracle: RestCounts, best: RestCounts, oracle_accuracy: float
 ) -> BoundScores:
     def compare(words: PlacedWords) -> Agreement:
         return agreement(words, oracle.answers(words.integers))
 
     return BoundScores(
-        oracle.bound, accuracy, _over_seeds(compare, models), compare(_answered(best, models[0]))
+        oracle.bound,
+        oracle_accuracy,
+        _over_seeds(compare, models),
+        compare(_answered(best, models[0])),
     )
 
 
@@ -244,8 +262,17 @@ def _answered(oracle: RestCounts, words: PlacedWords) -> PlacedWords:
     return replace(words, predicted=oracle.answers(words.integers))
 
 
-def _accuracy(words: PlacedWords) -> float:
+def _mean_accuracy(words: PlacedWords) -> float:
     return float(np.mean(words.predicted == words.true))
+
+
+def _estimate_over_seeds(
+    measure: Callable[[PlacedWords], Estimate], models: list[PlacedWords]
+) -> Estimate:
+    """An estimate for all seeds together, with the spread between seeds in its interval."""
+    return with_seed_spread(
+        measure(pool(models)), [e.value for e in map(measure, models) if e.value is not None]
+    )
 
 
 Scores = TypeVar("Scores", Agreement, Divisibility)
@@ -271,6 +298,7 @@ def plot(result: Result) -> Figure:
         width_ratios=(1, 1.3, 1.3),
     )
     _plot_transfer(axes["accuracy"], axes["nats"], result)
+    axes["accuracy"].margins(y=0.25)
     agreements, noticed, first = axes["agreement"], axes["noticed"], result.places[0]
     bounds = [scores.bound for scores in first.bounds]
     primes = [scores.prime for scores in first.primes]
@@ -281,10 +309,10 @@ def plot(result: Result) -> Figure:
     truth = _values(s.truth.noticed for s in first.primes)
     noticed.plot(primes, truth, color="black", lw=1, ls="--", label="true words")
     for place, style in zip(result.places, styles(), strict=True):
-        style |= {"ms": 4, "lw": 1, "label": place.name}
+        style |= {"ms": 4, "lw": 1, "label": f"model near {place.name}"}
         plot_estimates(agreements, bounds, [s.agreement.excess for s in place.bounds], **style)
         plot_estimates(noticed, primes, [s.model.noticed for s in place.primes], **style)
-    agreements.set(xlabel="B of an oracle", ylabel="agreement beyond independent errors")
+    agreements.set(xlabel="B of an oracle", ylabel="agreement beyond chance")
     noticed.set(xlabel="prime p that divides n", ylabel="extra children written where p divides n")
     for each in (agreements, noticed):
         each.set_xscale("log")
@@ -293,8 +321,9 @@ def plot(result: Result) -> Figure:
         each.minorticks_off()
         each.axhline(0, color="black", lw=0.6)
         each.grid(alpha=0.3)
-        each.legend(title="integers near", fontsize=8, title_fontsize=8)
-    noticed.set_xlim(1.8, 67)
+        each.legend(fontsize=8)
+    agreements.set_xlim(0.85, 75)
+    noticed.set_xlim(1.7, 75)
     return figure
 
 
@@ -304,17 +333,19 @@ def _values(estimates: Iterable[Estimate]) -> list[float]:
 
 def _plot_transfer(accuracy: Axes, nats: Axes, result: Result) -> None:
     """The oracle that matches the model best, frozen and estimated again, at each place."""
-    scores, x = result.transfers_of_best_match(), range(len(result.places))
+    scores, x = result.transfers_of_best_match(), list(range(len(result.places)))
     for (name, label), style in zip(FROZEN.items(), styles(), strict=False):
-        style |= {"ms": 4, "lw": 1, "label": label}
+        style |= {"ms": 4, "lw": 1, "label": f"oracle, {label}"}
         each = [getattr(score, name) for score in scores]
         accuracy.plot(x, [score.accuracy for score in each], **style)
         nats.plot(x, [score.nats for score in each], **style)
-    accuracy.plot(x, [place.accuracy for place in result.places], "k_", ms=14, label="model")
     model: dict[str, Any] = {"color": "black", "linestyle": "", "marker": "_", "ms": 14}
-    plot_estimates(nats, list(x), [place.nats for place in result.places], **model)
+    measured = [place.accuracy for place in result.places]
+    plot_estimates(accuracy, x, measured, label="model", **model)
+    plot_estimates(nats, x, [place.nats for place in result.places], **model)
     for axes, label in ((accuracy, "word accuracy"), (nats, "nats per word")):
         axes.set_xticks(x, [place.name for place in result.places])
+        axes.set_xlim(-0.4, len(x) - 0.6)
         axes.set_ylabel(label)
         axes.grid(alpha=0.3)
     accuracy.legend(fontsize=7)
@@ -323,59 +354,52 @@ def _plot_transfer(accuracy: Axes, nats: Axes, result: Result) -> None:
 
 
 def caption(result: Result) -> str:
-    how, bound, last = result.generation, result.oracle_bound, result.transfers_of_best_match()[-1]
-    names = [place.name for place in result.places]
-    known, unknown = (
-        f"{frozen.accuracy - last.re_estimated.accuracy:+.4f} in accuracy and"
-        f" {frozen.nats - last.re_estimated.nats:+.3f} nats a word".replace("-", "−")
-        for frozen in (last.frozen, last.size_unknown)
+    how, bound, several = result.generation, result.oracle_bound, result.seeds > 1
+    models = (
+        f"{result.seeds} models with different seeds continue" if several else "One model continues"
     )
-    own = join(format_estimate(place.nats) for place in result.places)
-    matched = [s.agreement for place in result.places for s in place.bounds if s.bound == bound]
-    same, expected = (
-        join(f"{value:.3f}" for value in _values(estimates))
-        for estimates in ([m.same for m in matched], [m.expected for m in matched])
+    recalls = [_recall_in_words(recall) for recall in result.recall if recall.primes]
+    return sentences(
+        f"{models} {how.prompts} prompts of {how.tokens} tokens near each place by as many tokens"
+        f" (β = ∞; 95 % intervals over {how.blocks} blocks of the text"
+        f"{' and over seeds' * several}).",
+        f"Left: the oracle of B = {bound}, which knows n modulo every power of every prime up to"
+        f" {bound}, and the size of n. Of the frozen oracles it has the accuracy closest to the"
+        " model's.",
+        "Blue: estimated again near each place. Red: frozen, that is, estimated once in the"
+        f" training text near {format_integer(result.estimated_at)}. Green: frozen and not told the"
+        f" size of n. Black: the model; its nats are those of the {result.scored_tokens} true"
+        f" tokens after {result.scored.prompts} prompts of {result.scored.tokens}.",
+        "Middle: how often the model writes the same word as the frozen oracle of B, corrected for"
+        " chance: (same − expected) / (1 − expected). Expected: the model's words are shuffled"
+        " among integers with the same true word.",
+        "Right: how many more children the model's trees have at the root where p divides n than"
+        " elsewhere: 0 if it ignores n modulo p, about 1 if it knows it. Dashed: the true words."
+        f" Grey: the oracle of B = {bound} in place of the model.",
+        f"Words that are right, at all places together: {'; '.join(recalls)}.",
     )
-    noticed = [str(prime) for prime in result.noticed_primes()]
+
+
+def _recall_in_words(recall: Recall) -> str:
     return (
-        f"Left: the oracle of B = {bound}, whose accuracy is closest to the model's. It knows n"
-        f" modulo the powers of the primes up to {bound}. It is estimated again at each place, or"
-        f" frozen: estimated near {format_integer(result.estimated_at)}, in the training text, on"
-        f" {result.integers:,} integers. Near {names[-1]}, freezing makes a difference of"
-        f" {known} if the oracle knows the size of n, and of {unknown} if it answers as if n were"
-        " an integer of the training text (size unknown). The model's own nats a word are"
-        f" {own} near {join(names)}: of the {result.scored_tokens} tokens after"
-        f" {result.scored.prompts} prompts of {result.scored.tokens} tokens. Middle and right: the"
-        " words of continuations (β = ∞) of"
-        f" {how.prompts} prompts of {how.tokens} tokens near each place by as many tokens"
-        f" ({plural(result.seeds, 'seed')} of the model; 95 % intervals over {how.blocks} blocks of"
-        " the text, and over seeds if there are several). Middle: how often the"
-        " model gives the word of the frozen oracle of B that knows the size of n, as (same −"
-        " expected) / (1 − expected). Expected is the share if the model's words are shuffled among"
-        f" the integers with the same true word. For B = {bound} the same words are {same} of all"
-        f" words near {join(names)}; {expected} are expected. Right: if a prime p divides n, the"
-        " true word has about one more child at its root on average (dashed, near"
-        f" {names[0]}). The panel shows how many more children the model writes where p divides n"
-        " than elsewhere in the same continuation: 0 for a model that knows nothing about n modulo"
-        " p, about 1 for an oracle that does. The primes with more than"
-        f" one half at every place are {join(noticed) if noticed else 'none'}. Grey: the oracle of"
-        f" B = {bound} in the place of the model, near {names[0]}."
+        f"where a prime from {recall.primes[0]} to {recall.primes[-1]} divides n,"
+        f" {format_estimate(recall.model)} of the model's and {format_estimate(recall.best_match)}"
+        " of this oracle's"
     )
 
 
 def table(result: Result) -> Table:
-    header = ["integers near", *_interval("model's nats per word"), "B = p"]
+    header = ["integers near", *_interval("model's accuracy"), *_interval("model's nats per word")]
+    header += ["B = p"]
     header += [f"oracle {label}: {what}" for label in FROZEN.values() for what in WHAT]
     header += [*_interval("same word"), "expected same", "same wrong word", "expected same wrong"]
-    header += [*_interval("excess"), "excess of the best match", "words with p | n"]
+    header += [*_interval("agreement beyond chance"), "agreement beyond chance of the best match"]
+    header += ["words where p divides n", *_interval("extra children where p divides n")]
+    header += [f"extra children where p divides n, {who}" for who in ("true words", "best match")]
+    header += [*_interval("accuracy where p divides n"), "accuracy elsewhere"]
     header += [
-        *_interval("noticed"),
-        "noticed in true words",
-        "noticed by the best match",
-        *_interval("recall, p | n"),
+        f"accuracy where p divides n, oracle that {knows} p" for knows in ("knows", "does not know")
     ]
-    header += ["recall, p ∤ n", "recall, p | n, oracle that knows p"]
-    header += ["recall, p | n, oracle that does not"]
     rows = []
     for place in result.places:
         primes = [None, *place.primes]  # the bound 1 is no prime
@@ -387,9 +411,9 @@ def table(result: Result) -> Table:
             ]
             numbers = [*oracles, *found.same, found.expected.value, found.same_wrong.value]
             numbers += [found.expected_wrong.value, *found.excess, scores.best_match.excess.value]
-            more = _prime_cells(prime) if prime else [""] * (len(header) - len(numbers) - 5)
-            own = map(cell, place.nats)
-            rows.append([place.name, *own, scores.bound, *map(cell, numbers), *more])
+            own = [*map(cell, [*place.accuracy, *place.nats]), scores.bound, *map(cell, numbers)]
+            more = _prime_cells(prime) if prime else [""] * (len(header) - len(own) - 1)
+            rows.append([place.name, *own, *more])
     return header, rows
 
 

@@ -15,7 +15,7 @@ from ...evaluation.separation import StretchesSummary, stretches_over_seeds
 from ...evaluation.square_free import KINDS, Stretches, impossible
 from ...evaluation.subjects import EvaluatedModel
 from ...text.splits import blocks_near
-from ..figures import LINES, legend_above, plot_estimates, styles
+from ..figures import legend_above, plot_estimates, styles
 from ..outputs import Arrays
 from ..runs import TESTS_FAR, TrainedModel, hmm, ntp, several_seeds
 from ..study import Table, Verdict
@@ -26,9 +26,9 @@ ORDER = 147
 COST = {"laptop": 10, "gpu": 30}
 
 _LABELS = {
-    "true": "as in\nthe text",
-    "here": "allowed\nhere",
-    "elsewhere": "allowed\nelsewhere",
+    "true": "as in the text",
+    "here": "allowed here",
+    "elsewhere": "allowed elsewhere\n(misplaced)",
     "impossible": "impossible",
 }
 
@@ -101,15 +101,15 @@ def summarise(outputs: dict[str, list[Arrays]], places: Places) -> Result:
 def plot(result: Result) -> Figure:
     figure = Figure(figsize=(6.4, 4.8), layout="constrained")
     axes = figure.subplots()
-    shown = (styles()[0], styles()[1] | {"ls": LINES[2]})
-    for (name, summary), style in zip(result.models.items(), shown, strict=True):
+    for k, (name, summary) in enumerate(result.models.items()):
+        x = [i + 0.1 * (2 * k - 1) for i in range(len(KINDS))]
         nats = [summary.nats[kind] for kind in KINDS]
-        plot_estimates(axes, range(len(KINDS)), nats, label=name, **style)
+        plot_estimates(axes, x, nats, label=name, **styles()[k] | {"ls": "none"})
     axes.set_xticks(range(len(KINDS)), [_LABELS[kind] for kind in KINDS])
     axes.set_xlim(-0.4, len(KINDS) - 0.6)
     axes.set_ylim(bottom=0)
     axes.set_ylabel("cost of four words in nats")
-    axes.grid(alpha=0.3)
+    axes.grid(axis="y", alpha=0.3)
     legend_above(axes, 2)
     return figure
 
@@ -122,16 +122,16 @@ def caption(result: Result) -> str:
         for name, summary in result.models.items()
     )
     return (
-        "Four words of the text are replaced by other words, which are equally frequent together."
-        " Impossible words are all square-free, so they occur nowhere in a row. Words allowed"
-        " elsewhere occur in a row, but not at this place. Words allowed here fit this place modulo"
-        " 36. Their cost is the negative log-likelihood after the text before them, averaged over"
-        f" {gpt.left} of {places.number} places near {format_integer(places.at)} (seed"
-        f" {places.seed}; the others have no matching words), with intervals of 95 %{spread}."
-        f" Trained models, with different seeds: {seeds_in_words(result.seeds)}."
-        " Impossible words are less likely than those allowed elsewhere in"
-        f" {pairs} of the pairs. The HMM predicts from one token, so what it shows as well can be"
-        " seen from one token."
+        "Four words of the text are replaced by other words. Impossible: four square-free words,"
+        " which occur nowhere in a row. Allowed elsewhere (misplaced): words that occur in a row,"
+        " but not at this place. Allowed here: words that fit this place modulo 36. The"
+        " replacements are equally frequent among themselves; the true words are not matched and"
+        " can be rarer. The cost is the negative log-likelihood after the text before them,"
+        f" averaged over {gpt.left} of {places.number} places near {format_integer(places.at)}"
+        f" (seed {places.seed}; the others have no matching words), with intervals of 95 %{spread}."
+        f" Trained models, one per seed: {seeds_in_words(result.seeds)}."
+        f" Impossible words are less likely than those allowed elsewhere in {pairs} of the pairs."
+        " The HMM sees one token only, so an effect that it shows too needs no longer context."
     )
 
 
@@ -146,7 +146,8 @@ def table(result: Result) -> Table:
                 if kind in summary.auc
                 else ["", ""]
             )
-            rows.append([name, kind, format_estimate(nats), *against])
+            label = _LABELS[kind].replace("\n", " ")
+            rows.append([name, label, format_estimate(nats), *against])
     return header, rows
 
 

@@ -141,12 +141,16 @@ def plot(result: Result) -> Figure:
     figure = Figure(figsize=(9.6, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     scales = sorted({row.scale for row in result.rows})
-    for scale, marker, line, colour in zip(scales, "osD^", LINES, _COLOURS, strict=False):
+    sides = np.linspace(-0.09, 0.09, 4)  # so that error bars do not hide each other
+    for scale, side, marker, line, colour in zip(
+        scales, sides, "osD^", LINES, _COLOURS, strict=False
+    ):
         rows = [row for row in result.rows if row.scale == scale]
         lengths = [row.length for row in rows]
+        beside = np.array(lengths) * 2.0**side
         style = {"marker": marker, "linestyle": line, "color": colour, "ms": 5}
         label = f"below {format_integer(scale)}"
-        plot_estimates(left, lengths, [row.located for row in rows], label=label, **style)
+        plot_estimates(left, beside, [row.located for row in rows], label=label, **style)
         right.plot(lengths, [row.seconds for row in rows], **style)
     for axes in (left, right):
         token_axis(axes, lengths, "words in the window")

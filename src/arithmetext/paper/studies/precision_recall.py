@@ -32,15 +32,16 @@ from ...evaluation.words import (
 from ...trees import unpack
 from ..figures import MARKERS
 from ..runs import Comparison, PromptSettings, comparison
-from ..study import Table, Verdict, if_papers_model
+from ..study import Table, Verdict, if_papers_model, unless_trained_less
 from ..wording import (
     cell,
     describe_continuations,
+    describe_seeds,
     format_estimate,
     format_percent,
+    format_share,
     join,
     over_prompts_in_words,
-    seeds_in_words,
     sentences,
     undecided,
 )
@@ -86,11 +87,11 @@ class Result:
     at: int
     generation: PromptSettings
     seeds: dict[str, int]  # by model
-    stand_in: str  # why the GPT-2 is not the paper's; empty if it is
+    stand_ins: dict[str, str]  # why a model is not the paper's, by model; empty if it is
+    trained_on: int  # tokens, in the training of the GPT-2
     words: dict[str, Scores]  # by model, over all seeds
     other_hmm: dict[str, Scores]  # the HMM in other readings, for the table
     compared: dict[str, float]  # words of the text that the model's words are compared with
-    drawn: dict[str, int]  # distinct words in the figure
     hmm_highest: HighestF1  # of words that occur at least COMMON times
     f1: F1Comparison  # of the GPT-2 with the HMM, for the same words
 
@@ -116,11 +117,11 @@ def summarise(
         settings.at,
         settings.generation,
         settings.seeds,
-        settings.stand_in,
+        settings.stand_ins,
+        settings.trained_on,
         words,
         {name: _by_word(each) for name, each in other.items()},
         compared={name: sum(s.true for s in scores.values()) for name, scores in words.items()},
-        drawn={name: len(_occurring(scores)) for name, scores in words.items()},
         hmm_highest=highest_f1(counts["HMM"], COMMON),
         f1=compare_f1(counts["GPT-2"], counts["HMM"], COMMON),
     )
@@ -178,7 +179,7 @@ def _plot_contours(axes: Axes) -> None:
 
 
 def _label_words(axes: Axes, drawn: dict[str, Scores]) -> None:
-    """Ring the primes, and label some words in a column beside the points, from the bottom up."""
+    """Outline the primes, and label some words in a column beside the points, bottom up."""
     labelled = [
         (score.recall.value or 0, score.precision.value or 0, name, word, marker)
         for (name, scores), marker in zip(drawn.items(), MARKERS, strict=False)
@@ -209,10 +210,6 @@ def _label_words(axes: Axes, drawn: dict[str, Scores]) -> None:
 
 
 def caption(result: Result) -> str:
-    left = [
-        f"{result.drawn[name]} words of the {name} (from {result.compared[name]:,.0f} positions)"
-        for name in result.words
-    ]
     without = [
         f" The {name} never generates a prime."
         for name, scores in result.words.items()
@@ -222,13 +219,13 @@ def caption(result: Result) -> str:
         "Precision and recall of each word: circles for the GPT-2, squares for the HMM. Precision"
         " is the share of a word's occurrences in the continuations that are right. Recall is the"
         " share of its occurrences in the text that were generated."
-        f" {describe_continuations(result.at, result.generation)} Seeds, all counted together:"
-        f" {seeds_in_words(result.seeds)}. Red rings mark primes; dashed lines connect equal F1."
-        f"{''.join(without)} Words with fewer than {COMMON} occurrences in the text or in the"
-        " continuations, a mean over seeds, are small and faint. Words without any occurrence in"
-        f" one of the two are left out. That leaves {join(left)}. The 95 % intervals in the table"
-        f" are {over_prompts_in_words(result.seeds)}."
-        " The table also has the HMM at β = ∞, and as a filter of whole prompts."
+        f" {describe_continuations(result.at, result.generation)} {describe_seeds(result.seeds)}"
+        " Colour: frequency in the text. Red outlines mark the word of the primes, 10."
+        f"{''.join(without)} Labelled: the words that the paper names. Dashed lines connect equal"
+        f" F1. Small faint marks: words with fewer than {COMMON} occurrences in the text or in the"
+        " continuations. Words that are missing from one of them are not drawn. The 95 % intervals"
+        f" in the table are {over_prompts_in_words(result.seeds)}. The table also has the HMM at"
+        " β = ∞, from the last token and as a filter."
     )
 
 
@@ -248,20 +245,30 @@ def table(result: Result) -> Table:
 
 
 def verdicts(result: Result) -> list[Verdict]:
-    found = [
-        *(_at_primes(result, name, measure) for name, measure in PAPER_PRIMES),
+    gpt, hmm = result.stand_ins["GPT-2"], result.stand_ins["HMM"]
+    of_gpt = [
+        _gpt_at_primes(result, "precision"),
+        _gpt_at_primes(result, "recall"),
         _close(result, (PRIMES,), NEAR_PRIMES, "0.3", "primes-near-0.3"),
         _close(result, SQUARE_FREE, NEAR_SQUARE_FREE, "0.4–0.5", "square-free-near-0.4"),
-        _hmm_below(result),
-        _outperforms(result.f1),
     ]
-    return if_papers_model(found, result.stand_in)
+    of_hmm = [
+        _at_primes(result, "HMM", "precision"),
+        _at_primes(result, "HMM", "recall"),
+        _hmm_below(result),
+    ]
+    return [
+        *if_papers_model(of_gpt, gpt),
+        *if_papers_model(of_hmm, hmm),
+        *if_papers_model([_outperforms(result)], sentences(gpt, hmm)),
+    ]
 
 
-def _outperforms(f1: F1Comparison) -> Verdict:
+def _outperforms(result: Result) -> Verdict:
+    f1 = result.f1
     clear = 2 * f1.higher >= f1.words and f1.lower <= CHANCE * f1.words
     agrees = True if f1.words and clear else False if f1.lower > f1.higher else None
-    return Verdict(
+    verdict = Verdict(
         key="outperforms-hmm",
         claim="The GPT-2 clearly outperforms the HMM in precision and recall of words.",
         paper="it does",
@@ -277,6 +284,7 @@ def _outperforms(f1: F1Comparison) -> Verdict:
             undecided(agrees, "too many words are not decided, or too many are lower"),
         ),
     )
+    return unless_trained_less(verdict, worse=True, tokens=result.trained_on)
 
 
 def _hmm_below(result: Result) -> Verdict:
@@ -303,6 +311,13 @@ def _contains(estimate: Estimate, what: str) -> str:
     return "nothing is known" if estimate.value is None else f"the interval contains {what}"
 
 
+def _gpt_at_primes(result: Result, measure: str) -> Verdict:
+    right, among = PAPER_PRIMES["GPT-2", measure]
+    worse = (_measured(result, "GPT-2", measure).value or 0) < right / among
+    verdict = _at_primes(result, "GPT-2", measure)
+    return unless_trained_less(verdict, worse=worse, tokens=result.trained_on)
+
+
 def _at_primes(result: Result, name: str, measure: str) -> Verdict:
     right, among = PAPER_PRIMES[name, measure]
     paper, low, high = PAPER_INTERVALS[name, measure]
@@ -312,7 +327,7 @@ def _at_primes(result: Result, name: str, measure: str) -> Verdict:
         key=f"{measure}-at-primes-{name}",
         claim=f"The {measure} of the {name} at primes is {paper:.4f}.",
         paper=f"{paper:.4f}",
-        ours=format_estimate(ours),
+        ours=format_share(ours, _undefined(name, measure, PRIMES)),
         criterion=f"the interval overlaps the paper's interval, [{low:.3f}, {high:.3f}], and is no"
         " wider; differs if the two are disjoint",
         agrees=agrees,
@@ -320,9 +335,12 @@ def _at_primes(result: Result, name: str, measure: str) -> Verdict:
             f"The paper's number is {right}/{among} to all digits of its source. It seems to"
             " come from one sentence.",
             SAMPLED if name == "HMM" else "",
-            "No prime is generated, so there is no share."
-            if ours.value is None
-            else undecided(agrees, "our interval is wider than the paper's"),
+            undecided(
+                agrees,
+                "an undefined share has no interval"
+                if ours.value is None
+                else "our interval is wider than the paper's",
+            ),
         ),
     )
 
@@ -336,35 +354,55 @@ def _same_share(ours: Estimate, low: float, high: float) -> bool | None:
     return True if ours.high - ours.low <= high - low else None
 
 
-def _measured(result: Result, name: str, measure: str) -> Estimate:
-    score = result.words[name].get(PRIMES)
+def _measured(result: Result, name: str, measure: str, word: str = PRIMES) -> Estimate:
+    score = result.words[name].get(word)
     estimate: Estimate = getattr(score, measure) if score else UNKNOWN
     return estimate
+
+
+def _undefined(name: str, measure: str, word: str) -> str:
+    """Why a measure of a word is undefined, if it is."""
+    what = "prime" if word == PRIMES else word
+    return {
+        "precision": f"the {name} generates no {what}",
+        "recall": f"the text has no {what}",
+        "f1": f"there is no {what}",
+    }[measure]
 
 
 def _close(
     result: Result, words: Sequence[str], span: tuple[float, float], paper: str, key: str
 ) -> Verdict:
-    """The F1 of some words by the GPT-2 is close to the paper's."""
-    gpt = result.words["GPT-2"]
-    scores = {word: gpt[word] for word in words if word in gpt}
-    f1 = [f"{format_estimate(score.f1)} for {word}" for word, score in scores.items()]
-    others = [
-        f"{format_estimate(score.precision)} and {format_estimate(score.recall)} for {word}"
-        for word, score in scores.items()
+    """Precision, recall and F1 of some words by the GPT-2 are close to the paper's."""
+    found = {
+        (word, measure): _measured(result, "GPT-2", measure, word)
+        for word in words
+        for measure in ("precision", "recall", "f1")
+    }
+    close = {which: decided_within(estimate, *span) for which, estimate in found.items()}
+    agrees = all_of(close.values())
+    ours = [
+        f"{word}: "
+        + ", ".join(
+            f"{measure} {format_share(each, _undefined('GPT-2', measure, word))}"
+            for (of, measure), each in found.items()
+            if of == word
+        )
+        for word in words
     ]
-    found = [decided_within(gpt[word].f1, *span) if word in gpt else False for word in words]
-    agrees = all_of(found)
-    return Verdict(
+    verdict = Verdict(
         key=key,
         claim=f"For {join(words)}, precision, recall and F1 are close to {paper}.",
         paper=paper,
-        ours=f"F1 {', '.join(f1) or 'not known'}",
-        criterion=f"the whole interval of F1 of each word lies in {span[0]:g} to {span[1]:g},"
-        f" which rounds to {paper}; differs if one lies wholly outside",
+        ours="; ".join(ours).replace("f1", "F1"),
+        criterion=f"every interval lies wholly in {span[0]:g} to {span[1]:g}, which rounds to"
+        f" {paper}; differs if one lies wholly outside",
         agrees=agrees,
-        why=sentences(
-            f"F1 is between precision and recall, which are {', '.join(others) or 'not known'}.",
-            undecided(agrees, f"an interval contains {span[0]:g} or {span[1]:g}"),
-        ),
+        why=undecided(agrees, f"an interval contains {span[0]:g} or {span[1]:g}, or is unknown"),
     )
+    low = [
+        which
+        for which, inside in close.items()
+        if inside is False and (found[which].value or 0) < span[0]
+    ]
+    return unless_trained_less(verdict, worse=bool(low), tokens=result.trained_on)

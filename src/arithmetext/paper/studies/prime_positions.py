@@ -18,12 +18,13 @@ from ...text.sieve import Words
 from ...trees import is_square_free, unpack
 from ..figures import COLOURS
 from ..runs import Comparison, PromptSettings, comparison
-from ..study import Table, Verdict, if_papers_model
+from ..study import Table, Verdict, if_papers_model, unless_trained_less
 from ..wording import (
     describe_continuations,
+    describe_seeds,
     format_estimate,
+    format_share,
     over_prompts_in_words,
-    seeds_in_words,
     sentences,
     undecided,
 )
@@ -36,8 +37,8 @@ PRIME_WORD = "10"
 SHOWN = 12  # bars
 Counts = list[tuple[str, int]]  # words, and how often they occur
 SIDES = {
-    "generated": "generated where the text has a prime",
-    "standing": "in the text where a prime is generated",
+    "generated": "words it writes where the text has a prime",
+    "standing": "true words where it writes a prime",
 }
 
 
@@ -66,7 +67,8 @@ class Result:
     at: int
     generation: PromptSettings
     seeds: dict[str, int]  # by model
-    stand_in: str  # why the GPT-2 is not the paper's; empty if it is
+    stand_ins: dict[str, str]  # why a model is not the paper's, by model; empty if it is
+    trained_on: int  # tokens, in the training of the GPT-2
     primes: dict[str, dict[str, Side]]  # by model, then by SIDES
     excess: dict[str, Estimate]  # `right` of the GPT-2 minus `right` of the HMM, paired, by SIDES
     odd_square_free: float  # share of square-free numbers among odd numbers that are not prime
@@ -109,7 +111,8 @@ def summarise(
         settings.at,
         settings.generation,
         settings.seeds,
-        settings.stand_in,
+        settings.stand_ins,
+        settings.trained_on,
         primes,
         excess,
         odd_square_free,
@@ -169,7 +172,7 @@ def plot(result: Result) -> Figure:
     for row, (name, sides) in zip(grid, models.items(), strict=True):
         for axes, (key, title) in zip(row, SIDES.items(), strict=True):
             _plot_bars(axes, sides[key].bars)
-            axes.set_title(f"{name}: {title} ({sides[key].places:,})", fontsize=10)
+            axes.set_title(f"{name}: {title} ({sides[key].places:,} places)", fontsize=9)
         row[0].set_ylabel("share of these places")
     kinds = {"10, correct": PRIME_WORD, "other square-free words": "1010", "others": "1100"}
     patches = [Patch(label=label, **_style(word)) for label, word in kinds.items()]
@@ -200,8 +203,8 @@ def _style(word: str) -> dict[str, Any]:
 
 def caption(result: Result) -> str:
     right = "; ".join(
-        f"{name} {format_estimate(sides['generated'].right)} and"
-        f" {format_estimate(sides['standing'].right)}"
+        f"{name} {_share(sides['generated'].right, name, 'generated')} and"
+        f" {_share(sides['standing'].right, name, 'standing')}"
         for name, sides in result.primes.items()
     )
     return (
@@ -209,8 +212,8 @@ def caption(result: Result) -> str:
         f" prime is generated. Shown are the {SHOWN} most frequent words and the sum of the"
         " others, as shares of the number of places above each panel. Hatched bars are the places"
         " where the text and the continuation both have the word of a prime. "
-        f"{describe_continuations(result.at, result.generation)} Seeds, all counted together:"
-        f" {seeds_in_words(result.seeds)}. Shares of the hatched bars, left and right, with 95 %"
+        f"{describe_continuations(result.at, result.generation)} {describe_seeds(result.seeds)}"
+        f" Shares of the hatched bars, left and right, with 95 %"
         f" intervals {over_prompts_in_words(result.seeds)}: {right}."
     )
 
@@ -226,46 +229,70 @@ def table(result: Result) -> Table:
 
 
 def verdicts(result: Result) -> list[Verdict]:
-    more = [_more_primes(result, side, title) for side, title in SIDES.items()]
-    confused = [_square_free(result, side, title) for side, title in SIDES.items()]
-    return if_papers_model(more + confused, result.stand_in)
+    gpt, hmm = result.stand_ins["GPT-2"], result.stand_ins["HMM"]
+    more = [_more_primes(result, side) for side in SIDES]
+    confused = [_square_free(result, side) for side in SIDES]
+    return if_papers_model(more, sentences(gpt, hmm)) + if_papers_model(confused, gpt)
 
 
-def _more_primes(result: Result, side: str, title: str) -> Verdict:
+def _share(share: Estimate, name: str, side: str) -> str:
+    """A share of the places on one of the SIDES, or why there are none."""
+    none = {"generated": "the text has no prime", "standing": f"the {name} generates no prime"}
+    return format_share(share, none[side])
+
+
+def _more_primes(result: Result, side: str) -> Verdict:
     gpt, hmm = (result.primes[name][side] for name in ("GPT-2", "HMM"))
     excess = result.excess[side]
     agrees = decided_above(excess, 0)
-    return Verdict(
+    difference = f"; difference {format_estimate(excess)}" if excess.value is not None else ""
+    verdict = Verdict(
         key=f"more-primes-{side}",
-        claim=f"Of the words {title}, more are 10 for the GPT-2 than for the HMM.",
-        paper="more",
-        ours=f"GPT-2 {format_estimate(gpt.right)}, HMM {format_estimate(hmm.right)}; difference"
-        f" {format_estimate(excess)}",
+        claim={
+            "generated": "Where the text has a prime, the GPT-2 writes 10 more often than the HMM.",
+            "standing": "Where a model writes 10, the text has a prime more often for the GPT-2"
+            " than for the HMM.",
+        }[side],
+        paper="better performance in both cases",
+        ours=f"GPT-2 {_share(gpt.right, 'GPT-2', side)}, HMM {_share(hmm.right, 'HMM', side)}"
+        f"{difference}",
         criterion="the interval of the paired difference is above 0; differs if it is below",
         agrees=agrees,
         why=sentences(
             f"Over {gpt.places:,} and {hmm.places:,} places. The HMM samples at β = 1: at β = ∞ it"
             " generates hardly any prime.",
-            "A model that generates no prime has no share."
-            if excess.value is None
-            else undecided(agrees, "the interval of the difference contains 0"),
+            undecided(
+                agrees,
+                "a share is undefined"
+                if excess.value is None
+                else "the interval of the difference contains 0",
+            ),
         ),
     )
+    return unless_trained_less(verdict, worse=True, tokens=result.trained_on)
 
 
-def _square_free(result: Result, side: str, title: str) -> Verdict:
+def _square_free(result: Result, side: str) -> Verdict:
     gpt, hmm = (result.primes[name][side] for name in ("GPT-2", "HMM"))
     everywhere = {"generated": "all generated words", "standing": "all words of the text"}[side]
+    known = gpt.wrong_square_free.value is not None
     agrees = all_of(
         [decided_above(gpt.wrong_square_free, 0.5), decided_above(gpt.excess_square_free, 0)]
     )
+    ours = (
+        f"{format_estimate(gpt.wrong_square_free)} of the wrong words are square-free; of"
+        f" {everywhere} except primes, {gpt.square_free:.3f} are; difference"
+        f" {format_estimate(gpt.excess_square_free)}"
+    )
     return Verdict(
         key=f"square-free-{side}",
-        claim=f"Primes are very frequently confused with square-free words ({title}).",
-        paper="very frequently",
-        ours=f"{format_estimate(gpt.wrong_square_free)} of the wrong words are square-free; of"
-        f" {everywhere} except primes, {gpt.square_free:.3f} are; difference"
-        f" {format_estimate(gpt.excess_square_free)}; HMM {format_estimate(hmm.wrong_square_free)}",
+        claim={
+            "generated": "Where the text has a prime, wrong words are mostly square-free.",
+            "standing": "Where a prime is generated wrongly, the true word is mostly square-free.",
+        }[side],
+        paper="primes are very frequently confused with square-free words",
+        ours=f"{ours if known else 'undefined: there are no wrong words'}; HMM"
+        f" {format_share(hmm.wrong_square_free, 'no wrong words')}",
         criterion="the interval of the share among wrong words is above one half, and that of the"
         " paired difference from the share among all words is above 0; differs if one of them is"
         " below",
@@ -275,9 +302,7 @@ def _square_free(result: Result, side: str, title: str) -> Verdict:
             " so a model that knew only which numbers are odd would reach that share.",
             undecided(
                 agrees,
-                "nothing is known"
-                if gpt.wrong_square_free.value is None
-                else "one of the intervals contains its bound",
+                "one of the intervals contains its bound" if known else "the share is undefined",
             ),
         ),
     )

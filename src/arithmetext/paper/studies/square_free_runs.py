@@ -21,6 +21,7 @@ from ..study import Table, Verdict, if_papers_model
 from ..wording import (
     format_estimate,
     format_integer,
+    format_percent,
     format_percents,
     join,
     seeds_in_words,
@@ -39,7 +40,9 @@ FILTER = "HMM as a filter"  # predicts from all tokens, though it was trained to
 PRIMARY: Way = "by residue"
 # The ways that fit the paper's description, by which runs of two and three must be possible.
 FITTING: tuple[Way, ...] = ("by residue", "inserted")
-IN_BULK = 0.8  # share of prompts in the bulk, where true prompts have 0.975; unlikely: below 0.2
+# Share of prompts that are likely, or in the bulk, where true prompts have 0.975 and 0.95; unlikely
+# runs: below 0.2.
+IN_BULK = 0.8
 SEPARATE = 0.9  # area under the ROC curve for "consistently lower": 9 pairs of 10
 
 # The styles of the GPT-2 and of the HMM, whose line is dash-dotted as in the paper.
@@ -84,7 +87,7 @@ class Scored:
 class Result:
     prompts: PromptsOfRuns
     seeds: dict[str, int]  # number of trained models
-    stand_in: str  # why the GPT-2 is not the paper's; empty if it is
+    stand_in: dict[str, str]  # why a model is not the paper's; empty if it is
     scored: list[Scored]  # for each way, for each length
     # Log-likelihoods per token of the primary prompts for the first seed, by model: true prompts,
     # then runs of 2, 3, …
@@ -116,7 +119,7 @@ def run(settings: Settings) -> Result:
         for name, seeds in models.items()
     }
     outputs[FILTER] = [model.outputs(filtered_run_likelihoods, prompts) for model in models["HMM"]]
-    return summarise(outputs, prompts, models["GPT-2"][0].stand_in)
+    return summarise(outputs, prompts, {name: seeds[0].stand_in for name, seeds in models.items()})
 
 
 def run_likelihoods(model: EvaluatedModel, prompts: PromptsOfRuns) -> Arrays:
@@ -143,7 +146,9 @@ def filtered_run_likelihoods(model: EvaluatedModel, prompts: PromptsOfRuns) -> A
     return run_likelihoods(replace(model, model=whole), prompts)
 
 
-def summarise(outputs: dict[str, list[Arrays]], prompts: PromptsOfRuns, stand_in: str) -> Result:
+def summarise(
+    outputs: dict[str, list[Arrays]], prompts: PromptsOfRuns, stand_in: dict[str, str]
+) -> Result:
     """Statistics over seeds; `outputs` has the arrays of each seed of each model."""
     scored = [
         Scored(
@@ -180,14 +185,17 @@ class Observation(NamedTuple):
     criterion: str
     holds: Callable[[Scored], bool | None]  # None: not decided
     found: Callable[[Scored], str]
+    models: tuple[str, ...] = ("GPT-2",)
+    why: Callable[[Scored], str] = lambda scored: ""
 
 
 def _unlikely(scored: Scored) -> bool | None:
-    return all_decided_above([_complement(each.in_bulk) for each in scored.long("GPT-2")], IN_BULK)
+    shares = [_complement(each.above_low) for each in scored.long("GPT-2")]
+    return all_decided_above(shares, IN_BULK)
 
 
-def _short_in_bulk(scored: Scored) -> bool | None:
-    return all_decided_above([each.in_bulk for each in scored.short("GPT-2")], IN_BULK)
+def _short_likely(scored: Scored) -> bool | None:
+    return all_decided_above([each.above_low for each in scored.short("GPT-2")], IN_BULK)
 
 
 def _separate(scored: Scored) -> bool | None:
@@ -198,7 +206,8 @@ def _hmm_in_bulk(scored: Scored) -> bool | None:
     return all_decided_above([each.in_bulk for each in scored.long("HMM")], IN_BULK)
 
 
-_BULK = "likelier than the least likely 2.5 % of the true prompts"
+_LIKELY = "likelier than the least likely 2.5 % of the true prompts"
+_INSIDE = "between the 2.5 % and the 97.5 % quantile of the true prompts"
 
 OBSERVATIONS = {
     "long-runs-unlikely": Observation(
@@ -206,30 +215,32 @@ OBSERVATIONS = {
         "Prompts with more than three square-free words in a row are much less likely than true"
         " prompts.",
         "very low likelihood",
-        f"for all these run lengths, the interval of the share that is {_BULK} is below"
+        f"for all these run lengths, the interval of the share that is {_LIKELY} is below"
         f" {1 - IN_BULK:.1f} (true prompts: 0.975)",
         _unlikely,
-        lambda scored: _in_bulk(scored.long("GPT-2")),
+        lambda scored: _likely(scored.long("GPT-2")),
     ),
     "short-runs-within": Observation(
-        "runs of 2 and 3\nin the bulk",
+        "runs of 2 and 3\nlikely",
         "Prompts with runs of two or three lie within the learned distribution.",
         "comparatively high likelihood, within the learned distribution",
-        f"the interval of the share that is {_BULK} is above {IN_BULK} (true prompts: 0.975), for"
+        f"the interval of the share that is {_LIKELY} is above {IN_BULK} (true prompts: 0.975), for"
         " both run lengths; by residue for runs of three, since those of two are improbable by"
         " construction",
-        _short_in_bulk,
-        lambda scored: _in_bulk(scored.short("GPT-2")),
+        _short_likely,
+        lambda scored: _likely(scored.short("GPT-2")),
+        why=lambda scored: f"{_in_bulk(scored.short('GPT-2'))}.",
     ),
     "long-below-short": Observation(
         "longer runs\nbelow 2 and 3",
         "The likelihood separates runs of more than three from shorter runs.",
         "consistently and substantially lower for the longer ones",
-        f"the interval of this area is above {SEPARATE}, that is, the shorter run is likelier in"
-        " nine pairs of ten; by residue, the shorter runs are those of three",
+        "the interval of the ROC area of runs of three against each longer run is above"
+        f" {SEPARATE} (by residue; otherwise also runs of two): the shorter run is likelier in nine"
+        " pairs of ten",
         _separate,
         lambda scored: (
-            "least area under the ROC curve of a shorter against a longer run"
+            "smallest area under the ROC curve of a shorter against a longer run"
             f" {format_estimate(scored.models['GPT-2'].separation)}"
         ),
     ),
@@ -238,10 +249,11 @@ OBSERVATIONS = {
         "The HMM places prompts with more than three square-free words in a row inside the bulk of"
         " the true prompts.",
         "it does",
-        f"for all these run lengths, the interval of the share that is {_BULK} is above {IN_BULK}"
-        " (true prompts: 0.975)",
+        f"for all these run lengths, the interval of the share {_INSIDE} is above {IN_BULK} (true"
+        " prompts: 0.95)",
         _hmm_in_bulk,
         lambda scored: f"{_in_bulk(scored.long('HMM'))}; {FILTER}: {_in_bulk(scored.long(FILTER))}",
+        models=("HMM",),
     ),
 }
 
@@ -315,12 +327,13 @@ def caption(result: Result) -> str:
     spread = ", widened by the spread over seeds" if max(result.seeds.values()) > 1 else ""
     return (
         f"Prompts near {format_integer(prompts.at)} (seed {prompts.seed}), {prompts.sequences} of"
-        f" each kind. Trained models, with different seeds: {seeds}. Above: log-likelihoods of true"
+        f" each kind. Trained models, one per seed: {seeds}. Above: log-likelihoods of true"
         f" prompts and of prompts with runs of square-free words ({PRIMARY},"
         f" {prompts.lengths[-1]} tokens; first seed). Runs longer than {LONGEST_RUN}, above the"
-        " black line, never occur. Dotted: 97.5 % of the true prompts are likelier, for each model."
-        " All histograms have the same height. Below: which of the paper's four observations hold,"
-        " by the way the prompts are made and by their length, decided on intervals of 95 %"
+        " black line, never occur. Dotted, one line per model: 97.5 % of its true prompts lie to"
+        " the right. All histograms have the same height. Below: which of the paper's four"
+        " observations hold, by the way the prompts are made and by their length, decided on"
+        " intervals of 95 %"
         f"{spread}. By frequency: all words are drawn with their frequencies. By residue: words of"
         " consecutive integers n are drawn given n modulo 36. Runs of two are then improbable by"
         " construction, and only runs of three count as short. Inserted: one run replaces words in"
@@ -329,26 +342,35 @@ def caption(result: Result) -> str:
 
 
 def table(result: Result) -> Table:
-    header = ["prompts", "tokens", "model", "what", "log-likelihood, nats per token"]
-    header += ["area under the ROC curve", "share in the bulk of the true prompts"]
+    header = ["prompts", "tokens", "model", "compared", "log-likelihood, nats per token"]
+    header += ["area under the ROC curve", "share above the 2.5 % quantile of the true prompts"]
+    header += ["share between the 2.5 % and the 97.5 % quantile"]
     rows: list[list[str | float]] = []
     for scored in result.scored:
         for name, summary in scored.models.items():
             about: list[str | float] = [scored.way, scored.length, name]
-            rows.append([*about, "true prompts", format_estimate(summary.true), "", ""])
+            rows.append([*about, "true prompts", format_estimate(summary.true), "", "", ""])
             for each in summary.runs:
                 area = f"{format_estimate(each.auc)} (true is likelier)"
-                mean, in_bulk = format_estimate(each.mean), format_estimate(each.in_bulk)
-                rows.append([*about, f"runs of {each.run}", mean, area, in_bulk])
-            area = f"{format_estimate(summary.separation)} (the shorter run is likelier; least)"
+                shares = [format_estimate(share) for share in (each.above_low, each.in_bulk)]
+                name_of_run, mean = f"runs of {each.run}", format_estimate(each.mean)
+                rows.append([*about, name_of_run, mean, area, *shares])
+            area = f"{format_estimate(summary.separation)} (smallest area, shorter run likelier)"
             shorter = join(str(run) for run in SHORT_RUNS[scored.way])
-            rows.append([*about, f"runs of {shorter} against longer runs", "", area, ""])
+            rows.append([*about, f"runs of {shorter} against longer runs", "", area, "", ""])
     return header, rows
 
 
 def verdicts(result: Result) -> list[Verdict]:
-    found = [_verdict(result, key, observation) for key, observation in OBSERVATIONS.items()]
-    return if_papers_model([*found, _all_four(result)], result.stand_in)
+    verdicts = [
+        (_verdict(result, key, observation), observation.models)
+        for key, observation in OBSERVATIONS.items()
+    ]
+    return [
+        each
+        for verdict, models in [*verdicts, (_all_four(result), tuple(result.stand_in))]
+        for each in if_papers_model([verdict], sentences(*(result.stand_in[m] for m in models)))
+    ]
 
 
 def _verdict(result: Result, key: str, observation: Observation) -> Verdict:
@@ -367,10 +389,10 @@ def _verdict(result: Result, key: str, observation: Observation) -> Verdict:
         claim=observation.claim,
         paper=observation.paper,
         ours=f"{primary.way}, {primary.length} tokens: {observation.found(primary)}",
-        criterion=f"{observation.criterion}. The prompts were chosen in advance; it differs if it"
-        f" holds for no length of prompts made {join(FITTING)}",
+        criterion=f"{observation.criterion}. The way and length were fixed in advance. Differs if"
+        f" it holds for no length, neither {' nor '.join(FITTING)}",
         agrees=agrees,
-        why=why,
+        why=sentences(why, observation.why(primary)),
     )
 
 
@@ -379,11 +401,12 @@ def _all_four(result: Result) -> Verdict:
     counts = [sum(holds(each) is True for holds in every) for each in result.scored]
     most = [each for each, count in zip(result.scored, counts, strict=True) if count == max(counts)]
     agrees = _any(all_of(holds(each) for holds in every) for each in result.scored)
+    held = "all four hold" if max(counts) == 4 else f"at most {max(counts)} hold together,"
     return Verdict(
         key="same-prompts",
         claim="The four observations hold for the same prompts.",
         paper="one figure shows all four",
-        ours=f"at most {max(counts)} of 4 together: {_places(most)}",
+        ours=f"{held} for prompts {_places(most)}",
         criterion="prompts of some length, made in one of our three ways, show all four",
         agrees=agrees,
         why=sentences(
@@ -402,7 +425,32 @@ def _places(scored: list[Scored]) -> str:
     return join(parts) if parts else "no prompts"
 
 
-def _in_bulk(prompts: list[RunSummary]) -> str:
-    shares = ", ".join(f"{format_percents(each.in_bulk)} of runs of {each.run}" for each in prompts)
+def _likely(prompts: list[RunSummary]) -> str:
     areas = "; ".join(format_estimate(each.auc) for each in prompts)
-    return f"{shares} are {_BULK}; area under the ROC curve of true prompts against them {areas}"
+    return (
+        f"{_shares(prompts, [each.above_low for each in prompts])} are {_LIKELY}; area under the"
+        f" ROC curve of true prompts against them {areas}"
+    )
+
+
+def _in_bulk(prompts: list[RunSummary]) -> str:
+    text = f"{_shares(prompts, [each.in_bulk for each in prompts])} lie {_INSIDE}"
+    above = {each.run: _share_above(each) for each in prompts}
+    higher = [
+        f"{format_percent(share)} of runs of {run}"
+        for run, share in above.items()
+        if share > 1 - IN_BULK
+    ]
+    return f"{text}; {join(higher)} are likelier than almost all true prompts" if higher else text
+
+
+def _share_above(runs: RunSummary) -> float:
+    """The share that is likelier than 97.5 % of the true prompts."""
+    return (runs.above_low.value or 0) - (runs.in_bulk.value or 0)
+
+
+def _shares(prompts: list[RunSummary], shares: list[Estimate]) -> str:
+    return ", ".join(
+        f"{format_percents(share)} of runs of {each.run}"
+        for each, share in zip(prompts, shares, strict=True)
+    )

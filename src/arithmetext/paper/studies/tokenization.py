@@ -7,15 +7,19 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ...evaluation.attention import HeadsByDistance, LastToken, by_distance, last_token
+from ...evaluation.attention import ORIGINS, AttentionByDistance, by_distance
+from ...evaluation.heads import HeadsByDistance, LastToken, clearest_head, last_token
+from ...evaluation.subjects import EvaluatedModel
 from ...text.sieve import words
-from ...tokens import BPE
+from ...tokens import BPE, Tokenizer
 from ...tokens.contents import ONE, PART, SEVERAL, SPACE, Contents, contents, count_merged
 from ...tokens.spelling import ALPHABET, spell
+from ...tokens.windows import LongIds
 from ..figures import COLOURS, LINES, legend_above, token_strip
-from ..runs import TESTS_FAR, TrainedModel, with_vocabulary
+from ..outputs import Arrays
+from ..runs import TESTS_FAR, TrainedModel, several_seeds, with_vocabulary
 from ..study import Table, Verdict
-from ..wording import format_estimate, format_integer, format_percent
+from ..wording import format_estimate, format_integer, format_percent, join, plural
 
 TITLE = "Tokens, and where attention goes"
 ORDER = 60
@@ -28,90 +32,132 @@ _ORIGINS = {"own": "the token that attends", "next": "the token to be predicted"
 
 
 @dataclass(frozen=True)
-class Settings:
-    model: TrainedModel
+class AttentionSettings:
+    """Whose attention is measured: that of tokens of some words, and of windows of the text."""
+
     integers: tuple[int, int]  # the first and last integer whose tokens are shown
     at: int
     windows: int
     farthest: int  # distance, in integers
-    sizes: tuple[int, ...]  # of the vocabularies whose words per token are counted
-    counted: tuple[int, int]  # the range of integers whose words and tokens are counted
     seed: int
 
 
 @dataclass(frozen=True)
+class Settings:
+    models: tuple[TrainedModel, ...]  # one for each seed
+    attention: AttentionSettings
+    sizes: tuple[int, ...]  # of the vocabularies whose words per token are counted
+    counted: tuple[int, int]  # the range of integers whose words and tokens are counted
+
+
+@dataclass(frozen=True)
 class Result:
-    integers: tuple[int, int]
+    settings: AttentionSettings
     cut: Contents
     vocabulary: list[str]
     merged: int  # tokens of the vocabulary that are two earlier ones joined
-    attention: LastToken
-    at: int
-    windows: int
+    attention: LastToken  # of the first seed
     context: int
-    seed: int
-    distances: dict[str, HeadsByDistance]  # counted from the attending token, or from the next
-    clearest: str  # the way of counting for which some head has the clearest period
+    # For each seed: where distances are counted from, one of `ORIGINS`, and the attention. Of the
+    # two ways of counting, the one for which some head has the clearer period.
+    heads: list[tuple[str, HeadsByDistance]]
     counted: tuple[int, int]
     words_per_token: dict[int, float]  # by the size of the vocabulary
-
-    @property
-    def heads(self) -> HeadsByDistance:
-        return self.distances[self.clearest]
 
 
 def settings(scale: str) -> Settings:
     return Settings(
-        model=with_vocabulary("ntp", scale, 256),
-        integers=(5, 14),
-        at=TESTS_FAR[0],
-        windows=32,
-        farthest=72,
+        several_seeds(with_vocabulary("ntp", scale, 256), scale),
+        AttentionSettings((5, 14), TESTS_FAR[0], windows=32, farthest=72, seed=0),
         sizes=(64, 256, 1024),
         counted=(10**10, 10**10 + 10**5),
-        seed=0,
     )
 
 
 def run(settings: Settings) -> Result:
-    subject, (first, last) = settings.model.load(), settings.integers
-    model, tokenizer, vocabulary = subject.model, subject.tokenizer, subject.tokenizer.vocabulary
-    # Like the paper's figure, without the space after the last word.
-    ids = tokenizer.encode_text(spell(words(first, last + 1)).rstrip()).astype(np.int64)
-    windows = subject.windows(settings.at, number=settings.windows, seed=settings.seed)
-    by_origin = by_distance(model, tokenizer, windows, settings.farthest)
-    distances = {origin: attention.summary(PERIOD) for origin, attention in by_origin.items()}
+    config = settings.models[0].config
     counted = words(*settings.counted)
-    return Result(
-        integers=settings.integers,
-        cut=contents([vocabulary[token] for token in ids], first),
-        vocabulary=vocabulary,
-        merged=count_merged(vocabulary),
-        attention=last_token(model.attention(torch.from_numpy(ids))),
-        at=settings.at,
-        windows=settings.windows,
-        context=subject.context,
-        seed=settings.seed,
-        distances=distances,
-        clearest=max(distances, key=lambda origin: distances[origin].swing),
-        counted=settings.counted,
-        words_per_token={
-            size: len(counted) / len(BPE.train(size).encode(counted)) for size in settings.sizes
-        },
+    words_per_token = {
+        size: len(counted) / len(BPE.train(size).encode(counted)) for size in settings.sizes
+    }
+    return summarise(
+        [model.outputs(attention_weights, settings.attention) for model in settings.models],
+        settings.attention,
+        config.tokens.tokenizer(config.text, config.n),
+        config.model.context,
+        settings.counted,
+        words_per_token,
     )
+
+
+def attention_weights(model: EvaluatedModel, how: AttentionSettings) -> Arrays:
+    """The attention of the last token of the words that are shown, and attention by distance.
+
+    "last": [layers, heads, tokens]; sums and counts are those of `AttentionByDistance`.
+    """
+    shown = torch.from_numpy(_shown_tokens(model.tokenizer, how))
+    arrays: Arrays = {"last": model.model.attention(shown)[:, :, -1].cpu().numpy()}
+    windows = model.windows(how.at, number=how.windows, seed=how.seed)
+    measured = by_distance(model.model, model.tokenizer, windows, how.farthest)
+    for origin, each in measured.items():
+        arrays[f"{origin} sums"] = each.sums.astype(np.float32)
+        arrays[f"{origin} counts"] = each.counts
+    return arrays
+
+
+def _shown_tokens(tokenizer: Tokenizer, how: AttentionSettings) -> LongIds:
+    """Like the paper's figure, without the space after the last word."""
+    first, last = how.integers
+    return tokenizer.encode_text(spell(words(first, last + 1)).rstrip()).astype(np.int64)
+
+
+def summarise(
+    outputs: list[Arrays],
+    how: AttentionSettings,
+    tokenizer: Tokenizer,
+    context: int,
+    counted: tuple[int, int],
+    words_per_token: dict[int, float],
+) -> Result:
+    """Statistics; `outputs` has the arrays of each seed."""
+    vocabulary = tokenizer.vocabulary
+    shown = [vocabulary[token] for token in _shown_tokens(tokenizer, how)]
+    return Result(
+        how,
+        contents(shown, how.integers[0]),
+        vocabulary,
+        count_merged(vocabulary),
+        last_token(outputs[0]["last"]),
+        context,
+        [_clearest(arrays) for arrays in outputs],
+        counted,
+        words_per_token,
+    )
+
+
+def _clearest(arrays: Arrays) -> tuple[str, HeadsByDistance]:
+    """The origin of distances for which some head has the clearer period, and the attention."""
+    measured = {
+        origin: AttentionByDistance(
+            arrays[f"{origin} sums"].astype(np.float64), arrays[f"{origin} counts"]
+        )
+        for origin in ORIGINS
+    }
+    summaries = [(origin, clearest_head(each, PERIOD)) for origin, each in measured.items()]
+    return max(summaries, key=lambda each: each[1].swing)
 
 
 def plot(result: Result) -> Figure:
     figure = Figure(figsize=(9.6, 6.6), layout="constrained")
     above, below = figure.subplots(2, height_ratios=(1.15, 1))
-    token_strip(above, result.cut.tokens, result.integers[0], result.attention.mean)
+    token_strip(above, result.cut.tokens, result.settings.integers[0], result.attention.mean)
     _draw_distances(below, result)
     return figure
 
 
 def _draw_distances(axes: Axes, result: Result) -> None:
     """Attention by the distance in integers."""
-    heads = result.heads
+    origin, heads = result.heads[0]
     distances = np.arange(1, len(heads.all_heads))
     curves = {"mean of all heads": heads.all_heads, _head_name(heads): heads.periodic}
     for (label, estimates), colour, line in zip(curves.items(), COLOURS, LINES, strict=False):
@@ -122,7 +168,7 @@ def _draw_distances(axes: Axes, result: Result) -> None:
     axes.set_yscale("log")
     axes.set_xticks(range(PERIOD, len(distances) + 1, PERIOD))
     axes.set_xlim(0, len(distances) + 1)
-    axes.set_xlabel(f"integers back from {_ORIGINS[result.clearest]}")
+    axes.set_xlabel(f"integers back from {_ORIGINS[origin]}")
     axes.set_ylabel("attention to a token\n(1: uniform attention)")
     axes.grid(alpha=0.3)
     legend_above(axes, 2)
@@ -133,43 +179,51 @@ def _head_name(heads: HeadsByDistance) -> str:
 
 
 def caption(result: Result) -> str:
-    (first, last), attention, heads = result.integers, result.attention, result.heads
+    how, attention, [(origin, heads), *others] = result.settings, result.attention, result.heads
+    seeds = ""
+    if others:
+        cases = join(_cases(each) for _, each in others)
+        seeds = f" The clearest heads of models trained with other seeds do in {cases}."
     return (
-        f"Top: the words of {first} to {last} with their trees, cut into {len(result.cut.tokens)}"
-        f" tokens by byte-pair encoding with a vocabulary of {len(result.vocabulary)}; a dot is a"
+        f"Top: the words of {how.integers[0]} to {how.integers[1]} with their trees, cut into"
+        f" {len(result.cut.tokens)} tokens by byte-pair encoding with a vocabulary of"
+        f" {len(result.vocabulary)}; a dot is a"
         " space. Arcs and percentages show how much attention the last token pays to each token,"
         f" averaged over all {len(attention.layers)} layers of the trained model and their heads."
         f" Apart from itself, the last token attends most to token {attention.most}"
-        f" ({format_percent(attention.largest)}); in {attention.layers_at_previous} of"
-        f" {len(attention.layers)} layers it attends most to token {len(result.cut.tokens) - 1},"
-        " the one before it. The arrows in the paper's figure are an example: their widths are set"
-        " by hand, and no layer or head is named. So they are not compared with this measurement."
-        " Bottom: attention by the distance in integers, counted from"
-        f" {_ORIGINS[result.clearest]}, in {result.windows} windows of {result.context} tokens at"
-        f" {format_integer(result.at)}, seed {result.seed},"
-        " for the tokens in the second half of each window (shaded: 95 % bootstrap intervals over"
-        f" windows). The head that varies most with the distance modulo {PERIOD} was chosen in one"
-        " half of the windows and is shown in the other. There its residue classes lie"
-        f" {heads.swing:.2f} apart, and it attends more to multiples of {PERIOD} than to their"
-        f" neighbours in {heads.peaks.higher} of {heads.peaks.multiples} cases."
+        f" ({format_percent(attention.largest)})."
+        f" Bottom: attention by the distance in integers, counted from {_ORIGINS[origin]}, in"
+        f" {how.windows} windows of {result.context} tokens at {format_integer(how.at)}, seed"
+        f" {how.seed}, for the tokens in the second half of each window (shaded: 95 % bootstrap"
+        f" intervals over windows). The head that varies most with the distance modulo {PERIOD} was"
+        " chosen in one half of the windows and is shown in the other. There its residue classes"
+        f" lie {heads.swing:.2f} apart (in units of uniform attention). If this head followed the"
+        f" period of {PERIOD}, multiples of {PERIOD} would get more attention than their"
+        f" neighbours; they do in {_cases(heads)}.{seeds}"
     )
 
 
+def _cases(heads: HeadsByDistance) -> str:
+    return f"{heads.peaks.higher} of {heads.peaks.multiples} cases"
+
+
 def table(result: Result) -> Table:
-    heads = result.heads
+    _, heads = result.heads[0]
     rows: list[list[str | float]] = []
     tokens = zip(result.cut.tokens, result.cut.kinds, result.attention.mean, strict=True)
     for k, (token, kind, weight) in enumerate(tokens, start=1):
-        share = f"{format_percent(weight, 1)} of the last token's"
-        rows.append([f"to token {k}, {_with_bars([token])} ({kind})", share, ""])
+        share = f"{format_percent(weight, 1)} of the last token's attention"
+        rows.append([f"to token {k}, {_with_bars([token])} ({kind})", share, "", ""])
     for d, (mean, periodic) in enumerate(zip(heads.all_heads, heads.periodic, strict=True)):
         if d:
-            rows.append([f"{d} integers back", format_estimate(mean), format_estimate(periodic)])
+            back = f"{plural(d, 'integer')} back"
+            rows.append([back, format_estimate(mean), format_estimate(periodic), ""])
     rows += [
-        [f"words per token, D = {size} ({_counted(result)})", round(value, 4), ""]
+        [f"D = {size}, {_counted(result)}", "", "", round(value, 4)]
         for size, value in result.words_per_token.items()
     ]
-    return ["attention", "all heads", _head_name(heads)], rows
+    header = ["tokens or distance", "attention, all heads", f"attention, {_head_name(heads)}"]
+    return [*header, "words per token"], rows
 
 
 def verdicts(result: Result) -> list[Verdict]:

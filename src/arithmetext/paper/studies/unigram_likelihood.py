@@ -55,7 +55,13 @@ PAPER_DISJOINT = 32  # tokens beyond which the paper's histograms do not overlap
 SMALL_N = 10**5  # the models of the positive control memorise part of this text
 READERS = ("forward", "backward")  # the directions in which they read the text in training
 BOTH = "forward minus backward"
-TEXTS = ("training range", "next range")  # 2..n, of which they read a part, and n..2n
+# What they are tested on: 2..n, of which they read a part, and n..2n
+TEXTS = {
+    "training range": "text of 2..n (training range)",
+    "next range": "text of n..2n (next range)",
+}
+
+_NAMES = {"unigram": "random tokens", "deleted": "word deleted"}
 
 
 @dataclass(frozen=True)
@@ -102,7 +108,7 @@ class Reversal:
     other.
     """
 
-    text: str  # one of `TEXTS`
+    text: str  # a key of `TEXTS`
     reader: str  # one of `READERS`, or `BOTH`
     auc: Estimate
     nats: Estimate  # by which the text is likelier, per sequence
@@ -124,6 +130,11 @@ class Result:
     def areas(self, control: str) -> list[Estimate]:
         """Areas under the ROC curve, by length."""
         return [each.auc for each in self.separations if each.control == control]
+
+    def tells_direction(self, text: str) -> bool:
+        """Whether both models of the positive control together find the text likelier."""
+        [row] = [each for each in self.reversal if (each.text, each.reader) == (text, BOTH)]
+        return above(row.nats, 0)
 
 
 def settings(scale: str) -> Settings:
@@ -258,12 +269,11 @@ def plot(result: Result) -> Figure:
 
 def _plot_areas(axes: Axes, result: Result) -> None:
     lengths = [row.length for row in result.values]
-    names = {"unigram": "random tokens", "deleted": "word deleted"}
     fifth = {"color": "0.45", "ls": (0, (5, 1, 1, 1, 1, 1)), "marker": "x"}
     for k, (control, style) in enumerate(zip(CONTROLS, [*styles(), fifth], strict=True)):
         # Next to each other, since several areas are 1 from some length on.
         x = [length * 2 ** (0.12 * (k - 2)) for length in lengths]
-        label = names.get(control, control)
+        label = _NAMES.get(control, control)
         plot_estimates(axes, x, result.areas(control), ms=4, lw=1.2, label=label, **style)
     axes.axhline(0.5, color="black", lw=1)
     token_axis(axes, lengths, "tokens of a sequence")
@@ -281,8 +291,7 @@ def _plot_readers(axes: Axes, result: Result) -> None:
         style = styles()[k] | {"ls": "none", "marker": marker}
         plot_estimates(axes, x, areas, label=f"trained {name}" if k < 2 else name, **style)
     axes.axhline(0.5, color="black", lw=1)
-    n = format_integer(result.reversal_settings.n)
-    axes.set_xticks(range(len(TEXTS)), [f"{text}, n = {n}" for text in TEXTS])
+    axes.set_xticks(range(len(TEXTS)), list(TEXTS.values()))
     axes.set_xlim(-0.5, len(TEXTS) - 0.5)
     axes.set_ylim(0, 1)
     axes.set_ylabel("area, text against\nreversed text")
@@ -291,49 +300,52 @@ def _plot_readers(axes: Axes, result: Result) -> None:
 
 
 def caption(result: Result) -> str:
-    how = result.sequences
-    shortest, longest = result.values[0].length, result.values[-1].length
-    control = result.reversal_settings
-
-    def change(name: str) -> str:
-        areas = result.areas(name)
-        return f"{areas[0].value:.2f} to {areas[-1].value:.2f}"
-
+    how, control = result.sequences, result.reversal_settings
+    first = "; first trained model" if result.seeds > 1 else ""
     spread = ", widened by the spread over seeds" if result.seeds > 1 else ""
     return (
         f"Above, left: log-likelihoods of {how.sequences} sequences of the text near"
-        f" {format_integer(how.at)} (seed {how.seed}; the first of"
-        f" {plural(result.seeds, 'trained model')}),"
-        " and of as many sequences of random tokens, by length. Each random token is drawn with"
-        " its frequency in the training text. All histograms have the same height. Right: the area"
-        " under the ROC curve, which is the probability that a true sequence is likelier than one"
-        f" of a control, with intervals of 95 %{spread}. The controls are random tokens, shuffled"
-        " words, words shuffled within blocks of eight, the text backwards, and the text with one"
-        f" word deleted. Chance level is 0.5. From {shortest} to {longest} tokens the area goes"
-        f" from {change('unigram')} for random tokens, from {change('shuffled in eights')} for"
-        f" words shuffled in eights, from {change('backwards')} for the text backwards and from"
-        f" {change('deleted')} for a deleted word. Below, a positive control: the area of the text"
-        f" against the reversed text ({control.sequences} sequences of"
-        f" {control.length} tokens, seed {control.seed}) for small models, one trained on the text"
-        f" of 2..n, n = {format_integer(control.n)}, and one on the reversed text, one seed each,"
-        " and for the difference of their log-likelihoods. The text is from the training range"
-        " 2..n, of which they read a part, or from n..2n. They memorise some of it. So this can"
-        " show that the test sees a memorised direction, but not that it would see a weaker one."
+        f" {format_integer(how.at)} (seed {how.seed}{first}), and of as many sequences of random"
+        " tokens, by length. Each random token is drawn with its frequency in the training text."
+        " All histograms have the same height. Right: the area under the ROC curve, which is the"
+        " probability that a true sequence is likelier than one of a control, with intervals of"
+        f" 95 %{spread}. The controls are random tokens, shuffled words, words shuffled within"
+        " blocks of eight, the text backwards, and the text with one word deleted. Chance level is"
+        " 0.5. Below, a positive control: two small models, one trained on the text of 2..n and"
+        f" one on it reversed (n = {format_integer(control.n)}, one seed each), and the difference"
+        f" of their log-likelihoods ({control.sequences} sequences of {control.length} tokens, seed"
+        f" {control.seed}). {_told(result)}"
     )
+
+
+def _told(result: Result) -> str:
+    """Of which text the two models together tell the direction."""
+    memorised, new = map(result.tells_direction, TEXTS)
+    missed = "A weaker direction might still be missed."
+    if memorised and not new:
+        return (
+            "They tell the direction of text that they memorised, not of new text (n..2n)."
+            f" {missed}"
+        )
+    if memorised:
+        return f"They tell the direction of text that they memorised, and of new text. {missed}"
+    return "They do not tell the direction, not even that of text that they were trained on."
 
 
 def table(result: Result) -> Table:
     header = ["tokens", "control", "true, nats per token", "control, nats per token"]
     header += ["area under the ROC curve", "pairs with the true one likelier"]
+    header += ["text minus reversed, nats per sequence"]
     rows: list[list[str | float]] = []
     for each in result.separations:
         estimates = (each.true, each.other, each.auc, each.paired)
-        rows.append([each.length, each.control, *map(format_estimate, estimates)])
+        control = _NAMES.get(each.control, each.control)
+        rows.append([each.length, control, *map(format_estimate, estimates), ""])
     how = result.reversal_settings
     for row in result.reversal:
-        about = f"reversed text of the {row.text}, n = {format_integer(how.n)}, model {row.reader}"
-        nats = f"the text is likelier by {format_estimate(row.nats)} nats a sequence"
-        rows.append([how.length, about, nats, "", format_estimate(row.auc), ""])
+        about = f"reversed, {TEXTS[row.text]}, n = {format_integer(how.n)}, model {row.reader}"
+        auc, nats = format_estimate(row.auc), format_estimate(row.nats)
+        rows.append([how.length, about, "", "", auc, "", nats])
     return header, rows
 
 
@@ -428,8 +440,7 @@ def _control(result: Result) -> str:
         rows = [row for row in result.reversal if row.text == text]
         areas = ", ".join(f"{format_estimate(row.auc, 2)} ({row.reader})" for row in rows)
         parts.append(f"{text}: {areas}")
-    [memorised] = [r for r in result.reversal if (r.text, r.reader) == (TEXTS[0], BOTH)]
-    sees = "sees" if above(memorised.nats, 0) else "does not even see"
+    sees = "sees" if result.tells_direction("training range") else "does not even see"
     return (
         "Positive control, areas of small models, one seed each, n ="
         f" {format_integer(result.reversal_settings.n)}: {'; '.join(parts)}. So the test {sees} a"
