@@ -13,7 +13,6 @@ from arithmetext.evaluation.learning import (
     _leaves_band,
     _smoothed,
     end_ratio,
-    largest_difference,
     length_ratios,
     loss_curve,
 )
@@ -144,12 +143,25 @@ def test_a_run_that_never_leaves_its_plateau_does_not_count() -> None:
         assert length_ratios(some, others) == (UNKNOWN, UNKNOWN)
 
 
-def test_how_far_a_control_is_from_a_run() -> None:
+def test_other_runs_tell_how_much_seeds_differ() -> None:
+    """One run of each kind gives no interval; further runs give it, if they left their plateau."""
+    late, early = [falling(5, 300)], [falling(5, 150)]
+    alike = [falling(5, step) for step in (98, 100, 103)]
+    later = end_ratio(late, early, alike, [falling(5)])
+    assert later == end_ratio(late, early, alike)
+    assert later.value == end_ratio(late, early).value and above(later, 1)
+    shifted = [falling(10, 2 * step) for step in (98, 100, 103)]
+    assert end_ratio(late, early, alike, shifted).low > (later.low or 0)  # more is known
+
+
+def test_since_when_a_loss_is_settled() -> None:
+    """A curve that stays on its plateau has it since the step where it would begin."""
     run, control = falling(5, 300), falling(5)
     assert run.plateau is not None
-    assert largest_difference(control, run, run.plateau.slowest) < 0.01
-    assert largest_difference(control, run, 4000) == pytest.approx(1.2 / 2.6, rel=0.05)
-    assert largest_difference(run, control, 4000) == pytest.approx(1.2 / 3.8, rel=0.05)
+    middle = run.plateau.slowest
+    assert run.settled_by(middle) == pytest.approx(run.plateau.begin)
+    assert control.settled_by(middle) == pytest.approx(run.plateau.begin, rel=0.02)
+    assert falling(10).settled_by(middle) == pytest.approx(2 * run.plateau.begin, rel=0.05)
 
 
 @given(st.lists(st.floats(-10, 10), min_size=1, max_size=3000), st.integers(1, 300))

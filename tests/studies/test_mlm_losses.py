@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -5,9 +6,13 @@ import pytest
 
 from arithmetext.evaluation.estimates import UNKNOWN, Estimate
 from arithmetext.evaluation.learning import Longer
+from arithmetext.paper.runs import Record, TrainedModel
+from arithmetext.paper.studies import _training_runs
 from arithmetext.paper.studies import mlm_losses as study
 from arithmetext.paper.studies._training_runs import TrainingRun, best_rate, compare
 from arithmetext.paper.studies.mlm_losses import Result, longer
+from arithmetext.training.config import Config
+from arithmetext.training.run_cache import NotKept
 
 from .cases import Case, check, draw
 from .test_ntp_losses import CLEARLY, EARLIER, HARDLY, LOWEST, ORDER, run
@@ -65,18 +70,20 @@ def test_verdicts(case: Case) -> None:
 def result(learned: dict[int, list[TrainingRun]], rotary: dict[int, list[TrainingRun]]) -> Result:
     """Next-token prediction has plateaus that begin near step 20 and end near step 100."""
     falls = (20, 98), (20, 100), (21, 101)
-    masked = compare(learned)
     causal = compare({size: [run(*steps) for steps in falls] for size in learned})
+    masked = compare(learned, causal)
     both = bool(learned and rotary)
     return Result(
         compare(rotary),
         masked,
+        None,
         {1e-3: 3.0, 2e-3: 2.9} if both else {},
         causal,
         longer(masked, causal),
         run(5) if both else None,
         {64: LOWEST, 256: LOWEST},
         "",
+        [],
     )
 
 
@@ -99,10 +106,75 @@ def test_only_learned_positions_decide() -> None:
 
 
 def test_what_one_seed_decides() -> None:
-    """Several seeds of next-token prediction tell how much seeds differ; one of each D does not."""
-    assert outcomes(result(ONE_SEED, SEEDS)) == [True, None, True]
+    """Several seeds of next-token prediction tell how much seeds differ."""
+    assert outcomes(result(ONE_SEED, SEEDS)) == [True, True, True]
+    turned = dict(zip(ONE_SEED, reversed(ONE_SEED.values()), strict=True))
+    assert outcomes(result(turned, SEEDS))[1] is False
+    close = {64: [run(5, 200)], 256: [run(5, 202)]}
+    assert outcomes(result(close, SEEDS))[1] is None
     shorter = {64: [run(24, 90)], 256: [run(24, 90)]}
     assert outcomes(result(shorter, SEEDS))[2] is False
+
+
+def test_one_seed_of_both_tasks_decides_no_order() -> None:
+    series = compare(ONE_SEED, compare(ONE_SEED))
+    _, order, _ = study.verdicts(replace(result(ONE_SEED, SEEDS), learned=series))
+    assert order.agrees is None and order.why == "One seed for each D gives no interval."
+
+
+def test_a_run_at_another_rate_stands_beside() -> None:
+    found = replace(result(ONE_SEED, SEEDS), repeated=run(5, rate=5e-4))
+    assert outcomes(found) == [True, True, True]
+    plateau, *_ = study.verdicts(found)
+    assert "learning rate of 0.0005: D = 256: no run left a plateau by step 4,000" in plateau.ours
+    assert "dotted: the run at 0.0005." in study.caption(found)
+    draw("mlm_losses", found)
+
+
+def test_runs_that_were_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runs that decide nothing may be missing; the others may not."""
+
+    def keep(are_missing: Callable[[Config], bool], *stay: float) -> None:
+        def record(model: TrainedModel) -> Record:
+            if are_missing(model.config):
+                raise NotKept("")
+            rate = model.config.training.lr
+            row = {"step": 4000, "validation_loss": abs(rate - 1e-3)}
+            falls = (5,) if model.config.task == "mlm" and rate in stay else (5, 300)
+            return replace(run(*falls, rate=rate).record, validation=[row])
+
+        monkeypatch.setattr(TrainedModel, "record", record)
+
+    for module in (study, _training_runs):
+        monkeypatch.setattr(module, "lowest_loss", lambda config: LOWEST)
+    settings = study.settings("gpu")
+
+    keep(lambda config: config.model.positions == "rotary" or config.training.predicted < 0.1)
+    found = study.run(settings)
+    assert not found.rotary.runs and found.one_token is None and len(found.absent) == 2
+    assert "Not kept, and so not shown: the runs with rotary positions" in study.caption(found)
+    assert found.repeated is None and _rates(found) == {1e-3}
+    keep(lambda config: False, 1e-3)
+    again = study.run(settings)
+    assert again.repeated and study._rate(again.repeated) == 1e-3 and _rates(again) == {2e-3}
+    assert again.absent == []
+    keep(lambda config: config.task == "mlm" and config.training.lr == 2e-3, 1e-3)
+    stayed = study.run(settings)
+    assert stayed.repeated is None and _rates(stayed) == {1e-3}
+    for each in (found, again, stayed):
+        draw("mlm_losses", each)
+    keep(lambda config: config.task == "mlm" and config.tokens.size == 64)
+    with pytest.raises(NotKept):
+        study.run(settings)
+    keep(lambda config: True)
+    with pytest.raises(NotKept):
+        study.run(study.settings("laptop"))
+
+
+def _rates(result: Result) -> set[float]:
+    """The learning rates of the series that are compared."""
+    series = (result.learned, result.causal)
+    return {study._rate(run) for each in series for same in each.runs.values() for run in same}
 
 
 def test_lengths_that_do_not_agree_decide_nothing() -> None:
@@ -113,8 +185,11 @@ def test_lengths_that_do_not_agree_decide_nothing() -> None:
 
 
 def test_what_rotary_positions_show_stands_beside() -> None:
-    plateau, order, _ = study.verdicts(result(STUCK, SEEDS))
-    assert "rotary positions" in plateau.ours and "rotary positions" in order.ours
+    for learned in (STUCK, {}):
+        plateau, order, evident = study.verdicts(result(learned, SEEDS))
+        assert "rotary positions" in plateau.ours and "rotary positions" in order.ours
+    for verdict in (plateau, order, evident):
+        assert verdict.ours.startswith("no runs with learned positions, which decide here")
 
 
 def test_the_caption_counts_the_targets_of_one_masked_token() -> None:

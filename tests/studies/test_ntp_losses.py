@@ -4,11 +4,12 @@ from typing import Any
 import pytest
 
 from arithmetext.evaluation.estimates import Estimate
-from arithmetext.paper.runs import Record
+from arithmetext.paper.runs import Record, TrainedModel
 from arithmetext.paper.studies import ntp_losses as study
 from arithmetext.paper.studies._training_runs import TrainingRun, compare, summarise
 from arithmetext.paper.studies.ntp_losses import Result, compare_control
 from arithmetext.paper.study import Verdict
+from arithmetext.training.run_cache import NotKept
 from test_learning import curve
 
 from .cases import Case, check, draw
@@ -23,9 +24,9 @@ def later(estimate: Estimate) -> dict[str, Any]:
 
 
 def controls(
-    apart: float, *, seeds: float = 0.01, lowest: float | None = 0.98, size: int | None = None
+    level: Estimate, begin: Estimate, *, lowest: float | None = 0.98, size: int | None = None
 ) -> dict[str, Any]:
-    fields = {"apart": apart, "seeds_apart": seeds, "lowest": lowest, "possible": lowest}
+    fields = {"level": level, "begin": begin, "lowest": lowest, "possible": lowest}
     return {
         f"controls.{each}.{field}": value
         for each in ([size] if size else SIZES)
@@ -33,6 +34,8 @@ def controls(
     }
 
 
+SAME = Estimate(1.01, 0.98, 1.02)
+LATER = Estimate(1.3, 1.2, 1.4)
 CLEARLY, HARDLY, EARLIER = Estimate(1.2, 1.1, 1.3), Estimate(1.1, 1.0, 1.2), Estimate(0.9, 0.8, 1.0)
 ORDER, PHASES = "ends-later-for-larger-d", "two-phases"
 
@@ -49,12 +52,13 @@ CASES: list[Case] = [
     (later(HARDLY), {ORDER: None}),
     (later(CLEARLY) | {"series.30.later.1024": HARDLY}, {ORDER: None}),
     (later(CLEARLY) | {"series.30.later.1024": EARLIER}, {ORDER: False}),
-    (controls(0.01), {PHASES: True}),
-    (controls(0.01) | controls(0.011, size=256), {PHASES: None}),
-    (controls(0.01) | controls(0.031, size=256), {PHASES: False}),
-    (controls(0.01) | controls(0.031, seeds=0.04, size=256), {PHASES: False}),
-    (controls(0.01) | controls(0.01, lowest=0.96, size=256), {PHASES: False}),
-    (controls(0.01) | controls(0.01, lowest=None, size=256), {PHASES: None}),
+    (controls(SAME, LATER), {PHASES: True}),
+    (controls(SAME, SAME) | controls(SAME, Estimate(1.4, 1.3, 1.6), size=256), {PHASES: None}),
+    (controls(SAME, SAME) | controls(SAME, Estimate(1.7, 1.6, 1.8), size=256), {PHASES: False}),
+    (controls(SAME, SAME) | controls(Estimate(1.02, 1.0, 1.04), SAME, size=256), {PHASES: None}),
+    (controls(SAME, SAME) | controls(LATER, SAME, size=256), {PHASES: False}),
+    (controls(SAME, SAME) | controls(SAME, SAME, lowest=0.96, size=256), {PHASES: False}),
+    (controls(SAME, SAME) | controls(SAME, SAME, lowest=None, size=256), {PHASES: None}),
     ({"parameters.1024": 89_000_000}, {"parameters": False}),
     ({"parameters.1024": 85_000_000}, {"parameters": False}),
     ({"parameters.1024": 88_000_000}, {}),
@@ -69,13 +73,18 @@ def test_verdicts(case: Case) -> None:
 
 
 def run(
-    *falls: float, seed: int = 0, steps: int = 4000, depth: float = 1.2, predicted: float = 0.15
+    *falls: float,
+    seed: int = 0,
+    steps: int = 4000,
+    depth: float = 1.2,
+    predicted: float = 0.15,
+    rate: float = 1e-3,
 ) -> TrainingRun:
     """A run whose loss falls from 5 by `depth` around some steps."""
     config = {
         "seed": seed,
         "model": {"layers": 2, "heads": 2, "context": 256, "positions": "learned"},
-        "training": {"batch": 4096, "warmup": 20, "lr": 1e-3, "predicted": predicted},
+        "training": {"batch": 4096, "warmup": 20, "lr": rate, "predicted": predicted},
     }
     training = curve(*((step, depth) for step in falls), steps=steps)
     return summarise(
@@ -87,7 +96,7 @@ def result(**runs: list[TrainingRun]) -> Result:
     """A result of one warm-up, without controls; the runs by D."""
     series = compare({int(name[1:]): same for name, same in runs.items()})
     lowest = dict.fromkeys(series.runs, LOWEST)
-    return Result({20: series}, {}, dict.fromkeys(series.runs, 10**6), lowest, "")
+    return Result({20: series}, {}, dict.fromkeys(series.runs, 10**6), lowest, "", [])
 
 
 def outcomes(result: Result) -> list[bool | None]:
@@ -121,6 +130,26 @@ def test_a_run_on_its_plateau_decides_nothing() -> None:
 FULL = [run(5, 300), run(5.1, 310, seed=1)]
 
 
+def test_a_warm_up_or_control_that_was_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing: set[tuple[int, str]] = {(30, "on"), (300, "off")}
+
+    def record(model: TrainedModel) -> Record:
+        if (model.config.training.warmup, model.config.model.attention) in missing:
+            raise NotKept("")
+        return run(5, 300).record
+
+    monkeypatch.setattr(TrainedModel, "record", record)
+    monkeypatch.setattr(study, "lowest_loss", lambda config: LOWEST)
+    found = study.run(study.settings("gpu"))
+    assert list(found.series) == [300] and found.controls == {} and len(found.absent) == 4
+    assert "Not kept, and so not shown: warm-up of 30 steps," in study.caption(found)
+    assert next(v for v in study.verdicts(found) if v.key == PHASES).agrees is None
+    draw("ntp_losses", found)
+    missing.add((300, "on"))
+    with pytest.raises(NotKept):
+        study.run(study.settings("gpu"))
+
+
 def phases(control: TrainingRun, runs: list[TrainingRun], lowest: float = LOWEST) -> Verdict:
     found = replace(result(D64=runs), controls={64: compare_control(control, runs, lowest)})
     draw("ntp_losses", found)
@@ -136,7 +165,10 @@ def test_a_control_that_stays_on_the_plateau() -> None:
 
 def test_a_control_that_does_otherwise() -> None:
     assert phases(run(5, 300), FULL).agrees is False  # it leaves the plateau
-    assert phases(run(50), FULL).agrees is False  # it does not follow the model
+    assert phases(run(50), FULL).agrees is False  # it is not yet at the level of the plateau
+    assert phases(run(5.5), FULL).agrees is True
+    assert phases(run(10), FULL).agrees is False  # at this level, but twice as late
+    assert phases(run(5, depth=1.4), FULL).agrees is False  # at another level
 
 
 def test_without_a_plateau_there_are_no_phases() -> None:

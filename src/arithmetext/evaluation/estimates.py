@@ -191,21 +191,25 @@ def t_quantile(freedom: int) -> float:
     return tan(angle) * sqrt(freedom)
 
 
-def ratio_of_geometric_means(values: Sequence[float], others: Sequence[float]) -> Estimate:
+def ratio_of_geometric_means(
+    values: Sequence[float], others: Sequence[float], *alike: Sequence[float]
+) -> Estimate:
     """How many times larger some positive numbers are than others, such as those of several seeds.
 
     The interval is Student's t for the difference of the mean logarithms of two independent
-    samples with equal variance. One of them may be a single number: the other then gives the
-    variance. Of two single numbers nothing is known, and the interval is infinite.
+    samples with equal variance. Further samples, `alike`, add to what is known of this variance. A
+    sample may be a single number; of single numbers only, nothing is known, and the interval is
+    infinite.
 
     >>> print(format_estimate(ratio_of_geometric_means([200, 220], [100, 110])))
     2.000 [1.497, 2.673]
     """
-    a, b = np.log(values), np.log(others)
-    ratio, freedom = float(np.exp(a.mean() - b.mean())), len(a) + len(b) - 2
+    samples = [np.log(sample) for sample in (values, others, *alike)]
+    a, b, *_ = samples
+    ratio, freedom = float(np.exp(a.mean() - b.mean())), sum(len(each) - 1 for each in samples)
     if not freedom:
         return Estimate(ratio, 0.0, inf)
-    variance = (((a - a.mean()) ** 2).sum() + ((b - b.mean()) ** 2).sum()) / freedom
+    variance = sum(float(((each - each.mean()) ** 2).sum()) for each in samples) / freedom
     factor = exp(t_quantile(freedom) * sqrt(variance * (1 / len(a) + 1 / len(b))))
     return Estimate(ratio, ratio / factor, ratio * factor)
 

@@ -51,6 +51,12 @@ class LossCurve:
         """The smoothed loss, interpolated in ln(step)."""
         return float(np.interp(np.log(step), np.log(self.steps), self.losses))
 
+    def settled_by(self, step: float) -> float:
+        """Since when the loss has been as at this step, within the width of a plateau."""
+        last = int(np.searchsorted(self.steps, step, side="right")) - 1
+        steps, losses = (np.array(each)[last::-1] for each in (self.steps, self.losses))
+        return _leaves_band(steps, losses)
+
 
 def loss_curve(training: Sequence[tuple[float, float]], lowest: float = inf) -> LossCurve:
     """Smooth a curve of (step, loss) and find its plateau.
@@ -119,12 +125,15 @@ def _leaves_band(steps: Floats, losses: Floats) -> float:
     return float(np.exp((np.log(steps[j - 1]) * other + np.log(steps[j]) * one) / (one + other)))
 
 
-def end_ratio(curves: Sequence[LossCurve], others: Sequence[LossCurve]) -> Estimate:
+def end_ratio(
+    curves: Sequence[LossCurve], others: Sequence[LossCurve], *alike: Sequence[LossCurve]
+) -> Estimate:
     """How many times later the plateaus of some runs end than those of other runs.
 
-    The curves are those of several seeds. Unknown if a run has no plateau or has not left it.
+    The curves are those of several seeds. Unknown if a run has no plateau or has not left it. Seeds
+    of further runs, `alike`, may tell how much the ends differ between seeds.
     """
-    return _ratio(curves, others, lambda plateau: plateau.end)
+    return _ratio(lambda plateau: plateau.end, curves, others, *alike)
 
 
 class Longer(NamedTuple):
@@ -137,23 +146,14 @@ class Longer(NamedTuple):
 def length_ratios(curves: Sequence[LossCurve], others: Sequence[LossCurve]) -> Longer:
     """How many times longer the plateaus of some runs are, over seeds as in `end_ratio`."""
     return Longer(
-        _ratio(curves, others, lambda plateau: plateau.length),
-        _ratio(curves, others, lambda plateau: plateau.steps),
+        _ratio(lambda plateau: plateau.length, curves, others),
+        _ratio(lambda plateau: plateau.steps, curves, others),
     )
 
 
-def _ratio(
-    curves: Sequence[LossCurve], others: Sequence[LossCurve], what: Callable[[Plateau], float]
-) -> Estimate:
-    if not all(curve.plateau for curve in (*curves, *others)):
+def _ratio(what: Callable[[Plateau], float], *runs: Sequence[LossCurve]) -> Estimate:
+    """The ratio of the first two, over seeds; the other runs say how much seeds differ."""
+    found = [[what(curve.plateau) for curve in same if curve.plateau] for same in runs]
+    if any(len(some) < len(same) for some, same in zip(found[:2], runs, strict=False)):
         return UNKNOWN
-    values, references = (
-        [what(curve.plateau) for curve in each if curve.plateau] for each in (curves, others)
-    )
-    return ratio_of_geometric_means(values, references)
-
-
-def largest_difference(one: LossCurve, other: LossCurve, until: float) -> float:
-    """How far two curves are apart, up to a step, as a share of the second one's loss."""
-    steps = [step for step in one.steps if step <= until]
-    return max(abs(one.loss_at(step) / other.loss_at(step) - 1) for step in steps)
+    return ratio_of_geometric_means(found[0], found[1], *filter(None, found[2:]))

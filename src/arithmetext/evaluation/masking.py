@@ -13,7 +13,7 @@ from torch import Tensor
 from ..models.language import LanguageModel
 from ..progress import progress
 from ..text.windows import MASKING, generator
-from .estimates import Estimate, ratio
+from .estimates import Estimate, above, over_seeds_and_blocks, ratio
 from .scoring import BATCH_TOKENS
 
 
@@ -36,6 +36,7 @@ class Predictions(NamedTuple):
     accuracies: NDArray[np.float64]  # [masking shares, betas, windows]
     logs: list[NDArray[np.float64]]  # log-probabilities of the true tokens (β = 1), by share
     ranks: list[NDArray[np.int64]]  # how many tokens are likelier than the true one, by share
+    likeliest: list[NDArray[np.int64]]  # the likeliest tokens, by share
     # The arrays of the lists have the shape [windows, masked tokens].
 
 
@@ -56,9 +57,8 @@ class Steps:
     """Steps to the next larger p_m or β⁻¹."""
 
     total: int
-    down: int  # accuracy falls
-    clearly_down: int  # by more than the intervals of 95 %
-    clearly_up: int
+    down: int  # accuracy falls, with the whole interval of the difference
+    up: int
 
 
 def masked_accuracy(
@@ -95,7 +95,7 @@ def predict_masked(
     """
     batch = max(1, BATCH_TOKENS // ids.shape[1])
     found = np.empty((len(masking_shares), len(betas), len(ids)))
-    logs, ranks = [], []
+    kept = []
     with progress("unmasking", len(masking_shares) * len(ids), "windows") as advance:
         for by_beta, masking_share in zip(found, masking_shares, strict=True):
             parts = []
@@ -112,12 +112,11 @@ def predict_masked(
                 for accuracies, beta in zip(by_beta, betas, strict=True):
                     here = _accuracy(logits, true, beta)
                     accuracies[first : first + len(part)] = here.cpu().numpy()
-                parts.append([each.cpu().numpy() for each in _logs_and_ranks(logits, true)])
+                parts.append([each.cpu().numpy() for each in _to_keep(logits, true)])
                 advance(len(part))
-            some_logs, some_ranks = zip(*parts, strict=True)
-            logs.append(np.concatenate(some_logs))
-            ranks.append(np.concatenate(some_ranks))
-    return Predictions(found, logs, ranks)
+            kept.append([np.concatenate(each) for each in zip(*parts, strict=True)])
+    logs, ranks, likeliest = (list(by_share) for by_share in zip(*kept, strict=True))
+    return Predictions(found, logs, ranks, likeliest)
 
 
 def pooled(
@@ -148,15 +147,21 @@ def accuracy_grid(cells: Sequence[MaskedAccuracy]) -> AccuracyGrid:
     return AccuracyGrid(masking_shares, betas, estimates.reshape(shape))
 
 
-def count_steps(grids: Sequence[AccuracyGrid]) -> Steps:
-    """Count the steps that lead down or up, in all grids together."""
-    counts = np.zeros(4, np.int64)
-    for _, _, grid in grids:
-        for before, after in ((grid[:-1], grid[1:]), (grid[:, :-1], grid[:, 1:])):
-            (value, low, high), (value_after, low_after, high_after) = before.T, after.T
-            steps = (value_after < value, high_after < low, low_after > high)
-            counts += [value.size, *(np.count_nonzero(which) for which in steps)]
-    return Steps(*counts.tolist())
+def count_steps(places: Sequence[NDArray[np.floating]], blocks: int) -> Steps:
+    """Count the steps that lead down or up, in all places together.
+
+    A place has accuracies [masking shares, betas, windows], with shares and betas upwards. Window k
+    is from block k % blocks. A step is judged by the differences within the windows, which have the
+    same text, with Student's t interval over blocks.
+    """
+    steps = [
+        over_seeds_and_blocks(differences[None], blocks)
+        for place in places
+        for change in (np.diff(place, axis=0), -np.diff(place, axis=1))
+        for differences in change.reshape(-1, change.shape[-1])
+    ]
+    down = sum(step.high is not None and step.high < 0 for step in steps)
+    return Steps(len(steps), down, up=sum(above(step, 0) for step in steps))
 
 
 def masked_positions(masking_share: float, length: int, windows: range, seed: int) -> Tensor:
@@ -181,7 +186,8 @@ def _accuracy(logits: Tensor, tokens: Tensor, beta: float) -> Tensor:
     return logs.gather(-1, tokens[..., None])[..., 0].exp().mean(1)
 
 
-def _logs_and_ranks(logits: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-    """The log-probabilities of the answers, and how many tokens are likelier, as in `_accuracy`."""
+def _to_keep(logits: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The log-probabilities and ranks of the answers, and the likeliest tokens; see `_accuracy`."""
     answers = logits.gather(-1, tokens[..., None])
-    return (answers[..., 0] - logits.logsumexp(-1)), (logits > answers).sum(-1)
+    logs = answers[..., 0] - logits.logsumexp(-1)
+    return logs, (logits > answers).sum(-1), logits.argmax(-1)

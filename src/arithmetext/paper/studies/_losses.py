@@ -9,11 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from ...evaluation.estimates import UNKNOWN, Estimate, above
-from ...evaluation.learning import BAND, FALL, SLOW, WIDTH, is_below
+from ...evaluation.learning import BAND, FALL
 from ..figures import styles
 from ..study import Table, Verdict
 from ..wording import format_estimate, format_percent, join, plural
-from ._training_runs import Series, TrainingRun
+from ._training_runs import Series, TrainingRun, left_plateau
 
 SHOWN = 20  # validations in the figure, at most
 
@@ -96,22 +96,32 @@ def describe_training(series: Sequence[Series]) -> str:
     seeds = sorted({run.seed for run in runs})
     warmups = list(dict.fromkeys(run.record.config["training"]["warmup"] for run in runs))
     model, steps = runs[0].record.config["model"], sorted({run.last_step for run in runs})
-    return (
-        f"Each D was trained with {plural(len(seeds), 'seed')} ({join(map(str, seeds))}) for each"
-        f" warm-up of the learning rate ({join(map(str, warmups))} steps): {model['layers']}"
-        f" layers of {model['heads']} heads, L = {model['context']}, {model['positions']}"
-        f" positions, {join(f'{count:,}' for count in steps)} steps of {runs[0].batch:,} tokens on"
-        f" {runs[0].record.environment['device']}."
+    count = plural(len(seeds), "seed") if len(seeds) > 1 else "One seed"
+    trained = (
+        f"{count} for each D, {warmups[0]} warm-up steps"
+        if len(warmups) == 1
+        else f"{count} for each D and each warm-up of the learning rate"
+        f" ({join(map(str, warmups))} steps)"
     )
+    return (
+        f"{trained}: {model['layers']} layers of {model['heads']} heads, L = {model['context']},"
+        f" {model['positions']} positions, {join(f'{count:,}' for count in steps)} steps of"
+        f" {runs[0].batch:,} tokens on {runs[0].record.environment['device']}."
+    )
+
+
+def describe_absent(absent: Sequence[str]) -> str:
+    """Which runs were not kept, for captions."""
+    return f" Not kept, and so not shown: {join(absent)}." if absent else ""
 
 
 def define_plateau() -> str:
     """How plateaus are found, for captions."""
     return (
-        f"The speed of learning is −dloss/dln(step), smoothed over {WIDTH:g} in ln(step). A plateau"
-        f" is where learning slows to less than {format_percent(SLOW)} of its speed before and"
-        f" after, and the loss falls by at least {format_percent(FALL)} on either side; the plateau"
-        f" lasts while the loss stays within {format_percent(BAND)}."
+        "A plateau is where learning (−d loss / d ln step, smoothed) slows to less than half its"
+        f" speed before and after, with a fall of at least {format_percent(FALL)} on either side."
+        f" It lasts while the loss stays within {format_percent(BAND)} of its value where learning"
+        " is slowest."
     )
 
 
@@ -166,13 +176,18 @@ def plateau_verdict(
 
     The series in `beside` are described and decide nothing.
     """
-    runs = [(D, run) for each in series.values() for D, same in each.runs.items() for run in same]
-    without = [(size, run) for size, run in runs if run.curve.plateau is None]
-    learned = [size for size, run in without if is_below(run.curve.losses[-1], lowest[size])]
+    runs = [
+        (label, size, run)
+        for label, each in series.items()
+        for size, same in each.runs.items()
+        for run in same
+    ]
+    without = [each for each in runs if each[-1].curve.plateau is None]
+    learned = [run for _, size, run in without if left_plateau(run, lowest[size])]
     missing = [
-        f"D = {size}, seed {run.seed}: no plateau was left by step {run.last_step:,}, at"
-        f" {run.curve.losses[-1] / log(size):.3f} ln D."
-        for size, run in without
+        f"With {label}, D = {size} and seed {run.seed}, no plateau was left by step"
+        f" {run.last_step:,}, at {run.curve.losses[-1] / log(size):.3f} ln D."
+        for label, size, run in without
     ]
     return Verdict(
         key="plateau",
@@ -191,16 +206,34 @@ def _describe(series: Series) -> str:
     parts = []
     for size, runs in series.runs.items():
         levels = [run.curve.plateau.loss / log(size) for run in runs if run.curve.plateau]
-        text = f"{len(levels)} of {plural(len(runs), 'run')} for D = {size}"
-        parts.append(f"{text}, at {_from_to(levels, 3)} ln D" if levels else text)
+        number = f"{len(levels)} of {plural(len(runs), 'run')}"
+        parts.append(
+            f"D = {size}: {number}, at {_from_to(levels, 3)} ln D"
+            if levels
+            else _none_left(size, runs)
+        )
     return "; ".join(parts)
+
+
+def _none_left(size: int, runs: Sequence[TrainingRun]) -> str:
+    return f"D = {size}: no run left a plateau by step {runs[0].last_step:,}"
 
 
 def _by_label(
     series: LabelledSeries, beside: LabelledSeries | None, describe: Callable[[Series], str]
 ) -> str:
-    described = {label: describe(each) for label, each in {**series, **(beside or {})}.items()}
-    return ". ".join(f"With {label}: {text or 'no runs'}" for label, text in described.items())
+    decide = [
+        f"With {label}: {describe(each)}" if each.runs else no_runs(label)
+        for label, each in series.items()
+    ]
+    others = [
+        f"With {label}: {describe(each)}" for label, each in (beside or {}).items() if each.runs
+    ]
+    return ". ".join(decide + others)
+
+
+def no_runs(label: str) -> str:
+    return f"no runs with {label}, which decide here"
 
 
 def _from_to(values: Sequence[float], digits: int) -> str:
@@ -209,11 +242,16 @@ def _from_to(values: Sequence[float], digits: int) -> str:
 
 
 def ends_later_verdict(
-    series: LabelledSeries, *, claim: str, beside: LabelledSeries | None = None
+    series: LabelledSeries,
+    *,
+    claim: str,
+    beside: LabelledSeries | None = None,
+    spread: str = "",
 ) -> Verdict:
     """Does the plateau end later for a larger vocabulary, over seeds and in every series?
 
-    The series in `beside` are described and decide nothing.
+    The series in `beside` are described and decide nothing. `spread` says what is assumed about the
+    spread over seeds.
     """
     ratios = [ratio for each in series.values() for ratio in each.later.values()]
     agrees = decide_above_one(ratios)
@@ -223,8 +261,8 @@ def ends_later_verdict(
         paper="further as D increases",
         ours=_by_label(series, beside, _ends),
         criterion="for each larger D the plateau ends later than for the next smaller one: the"
-        " ratio of geometric means over seeds is above 1 with its whole interval (Student's t);"
-        " differs if an interval is below 1",
+        f" ratio of geometric means over seeds is above 1 with its whole interval (Student's"
+        f" t{spread}); differs if an interval is below 1",
         agrees=agrees,
         why="" if agrees is not None else why_undecided(ratios),
     )
@@ -238,7 +276,9 @@ def decide_above_one(ratios: Sequence[Estimate]) -> bool | None:
 
 
 def why_undecided(ratios: Sequence[Estimate]) -> str:
-    if not ratios or any(ratio.value is None for ratio in ratios):
+    if not ratios:
+        return "There are no runs to compare."
+    if any(ratio.value is None for ratio in ratios):
         return "Some run has no plateau, or has not left it."
     if any(ratio.high == np.inf for ratio in ratios):
         return "One seed for each D gives no interval."
@@ -251,7 +291,7 @@ def _ends(series: Series) -> str:
     for size, runs in series.runs.items():
         ends = [run.curve.plateau.end for run in runs if run.curve.plateau]
         if not ends:
-            parts.append(f"D = {size} does not end by step {runs[0].last_step:,}")
+            parts.append(_none_left(size, runs))
             continue
         text = f"D = {size} ends at step {join(f'{end:.0f}' for end in ends)}"
         text += f" ({_from_to([end * runs[0].batch / 1e6 for end in ends], 1)} million tokens)"
@@ -264,8 +304,8 @@ def _ends(series: Series) -> str:
     return "; ".join(parts)
 
 
-def describe_ratio(ratio: Estimate) -> str:
+def describe_ratio(ratio: Estimate, digits: int = 2) -> str:
     """A ratio with its interval, which is infinite for one seed."""
     if ratio.value is not None and ratio.high == np.inf:
-        return f"{ratio.value:.2f}"
-    return format_estimate(ratio, 2)
+        return f"{ratio.value:.{digits}f}"
+    return format_estimate(ratio, digits)

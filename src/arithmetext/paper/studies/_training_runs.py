@@ -3,13 +3,16 @@
 Apart from `_losses.py`, which draws and describes them: a new label must not run a study again.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
+from typing import Any, TypeVar
 
 from ...evaluation.estimates import Estimate
-from ...evaluation.learning import LossCurve, end_ratio, loss_curve
+from ...evaluation.learning import LossCurve, end_ratio, is_below, loss_curve
+from ...evaluation.without_attention import lowest_loss
+from ...training.run_cache import NotKept
 from ...training.stream import predicted_count
 from ..runs import Record, TrainedModel, with_vocabulary
 
@@ -21,6 +24,10 @@ WARMUPS = (300, 30)  # steps; plateaus end within the first and after the second
 STEPS = {"mlm": 20_000, "ntp": 1000}
 SMALL_STEPS = ("batch=2^14", "warmup=300", "interval=1000", "patience=1000")
 RATES = (5e-4, 1e-3, 2e-3)  # at 4e-3 next-token prediction stays on its plateau (docs/log.md)
+RATE_STEP = 2  # a long run that stays on its plateau is repeated at a rate so many times larger
+LONG_RATES = (*RATES, RATE_STEP * RATES[-1])
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -62,11 +69,18 @@ class Series:
 Models = Mapping[int, Sequence[TrainedModel]]  # by D, one for each seed
 
 
-def measure(models: Models, lowest: Mapping[int, float]) -> Series:
+def measure(models: Models, lowest: Mapping[int, float], alike: Series | None = None) -> Series:
     """The series of some models; `lowest` is the lowest loss without attention, by D."""
-    return compare(
-        {size: [load(model, lowest[size]) for model in same] for size, same in models.items()}
-    )
+    runs = {size: [load(model, lowest[size]) for model in same] for size, same in models.items()}
+    return compare(runs, alike)
+
+
+def if_kept(function: Callable[..., T], *arguments: Any) -> T | None:
+    """What a function returns; None if only kept runs are used and it needs others."""
+    try:
+        return function(*arguments)
+    except NotKept:
+        return None
 
 
 def load(model: TrainedModel, lowest: float) -> TrainingRun:
@@ -77,8 +91,10 @@ def summarise(record: Record, lowest: float) -> TrainingRun:
     return TrainingRun(record, loss_curve(record.training, lowest))
 
 
-def compare(runs: dict[int, list[TrainingRun]]) -> Series:
-    later = {b: end_ratio(curves(runs[b]), curves(runs[a])) for a, b in pairwise(runs)}
+def compare(runs: dict[int, list[TrainingRun]], alike: Series | None = None) -> Series:
+    """The series of some runs. Where plateaus end must vary as much between seeds as in `alike`."""
+    others = [curves(same) for same in (alike.runs.values() if alike else ())]
+    later = {b: end_ratio(curves(runs[b]), curves(runs[a]), *others) for a, b in pairwise(runs)}
     return Series(runs, later)
 
 
@@ -134,3 +150,26 @@ def search(models: Mapping[float, TrainedModel]) -> dict[float, float]:
 def best_rate(rates: Iterable[float], losses: Mapping[float, float]) -> float | None:
     """The rate with the lowest loss in a search; the first without a search; None of no rates."""
     return min(rates, key=lambda rate: losses.get(rate, inf), default=None)
+
+
+def long_runs(
+    models: Mapping[float, TrainedModel], rate: float
+) -> tuple[float, dict[float, TrainingRun]]:
+    """The long run at a learning rate; if it stays on its plateau, also one at a larger rate.
+
+    Returns the larger rate if that run left its plateau, otherwise the first; and the runs by rate.
+    The run at the larger rate is missing if only kept runs are used and it is not among them.
+    """
+    lowest = lowest_loss(models[rate].config)
+    runs = {rate: load(models[rate], lowest)}
+    if left_plateau(runs[rate], lowest):
+        return rate, runs
+    larger = RATE_STEP * rate
+    if again := if_kept(load, models[larger], lowest):
+        runs[larger] = again
+    return (larger if again and left_plateau(again, lowest) else rate), runs
+
+
+def left_plateau(run: TrainingRun, lowest: float) -> bool:
+    """Whether a run ends clearly below the lowest loss without attention."""
+    return is_below(run.curve.losses[-1], lowest)

@@ -3,9 +3,14 @@
 The paper's model has learned positions. With them, short runs of masked modelling do not leave
 their plateau, so there is one long run for each D. On a plateau the losses of all learning rates
 are equal, so short masked runs cannot tell rates apart. The rate is therefore the one that is best
-for next-token prediction with the same model and the same small steps. Runs of next-token
-prediction at this rate are also what the plateaus are compared with. With rotary positions, short
-masked runs do leave their plateau; they show what another model does and decide no claim.
+for next-token prediction with the same model and the same small steps. If the long run of D = 256
+does not end 5 % below the lowest loss without attention, it is repeated at twice this rate, and
+both runs are reported. The rate of the other runs is then the one at which D = 256 learned, or the
+first if it learned at neither.
+
+Runs of next-token prediction at this rate are what the plateaus are compared with, and tell how
+much plateaus differ between seeds. With rotary positions, short masked runs do leave their plateau;
+they show what another model does and decide no claim.
 
 The paper masks 15 % of the tokens, and says that a token is predicted from a sequence in which it
 alone is masked. All other runs mask 15 % at once, as is usual; one masks one token in each window.
@@ -25,6 +30,7 @@ from ..study import Table, Verdict, if_papers_model
 from ..wording import join, plural
 from ._losses import (
     define_plateau,
+    describe_absent,
     describe_lowest_losses,
     describe_ratio,
     describe_training,
@@ -32,11 +38,13 @@ from ._losses import (
     draw_series,
     draw_smoothed,
     ends_later_verdict,
+    no_runs,
     plateau_verdict,
     run_table,
     why_undecided,
 )
 from ._training_runs import (
+    LONG_RATES,
     RATES,
     SEEDS,
     STEPS,
@@ -45,7 +53,9 @@ from ._training_runs import (
     TrainingRun,
     best_rate,
     curves,
+    if_kept,
     load,
+    long_runs,
     measure,
     models_by_warmup,
     search,
@@ -61,6 +71,8 @@ SIZES = (64, 256)
 SEARCHED = 256  # D of the search for a learning rate, and of the run with one masked token
 ROTARY = "model.positions=rotary"
 ONE_TOKEN = ("training.warmup=300", "training.patience=1000", "training.predicted=0.001")
+
+DECIDES = "learned positions"
 
 Models = dict[int, tuple[TrainedModel, ...]]  # by D, one for each seed
 
@@ -78,12 +90,14 @@ class Settings:
 class Result:
     rotary: Series
     learned: Series  # long runs of the paper's model
+    repeated: TrainingRun | None  # the long run of SEARCHED at another rate, if there is one
     searched: dict[float, float]  # validation loss of next-token prediction, by learning rate
     causal: Series  # next-token prediction, to compare `learned` with
     longer: dict[int, Longer]  # plateaus of `learned` ÷ those of `causal`, by D
     one_token: TrainingRun | None
     lowest: dict[int, float]  # the lowest loss without attention, in nats per token
     stand_in: str  # why there is no run of the paper's model; empty if there is one
+    absent: list[str]  # runs that were not kept, in words
 
 
 def settings(scale: str) -> Settings:
@@ -98,13 +112,13 @@ def settings(scale: str) -> Settings:
         return Settings(rotary, {}, {}, {}, None)
     causal = {
         rate: {size: small_steps("ntp", size, rate).with_seeds(SEEDS) for size in SIZES}
-        for rate in RATES
+        for rate in LONG_RATES
     }
     return Settings(
         rotary,
-        searched={rate: models[SEARCHED][0] for rate, models in causal.items()},
+        searched={rate: causal[rate][SEARCHED][0] for rate in RATES},
         learned={
-            rate: {size: (small_steps("mlm", size, rate),) for size in SIZES} for rate in RATES
+            rate: {size: (small_steps("mlm", size, rate),) for size in SIZES} for rate in LONG_RATES
         },
         causal=causal,
         one_token=short_run("mlm", SEARCHED, *ONE_TOKEN),
@@ -113,21 +127,37 @@ def settings(scale: str) -> Settings:
 
 def run(settings: Settings) -> Result:
     searched = search(settings.searched)
-    rate = best_rate(settings.learned, searched)
-    masked = settings.learned[rate] if rate is not None else {}
+    rate = best_rate(settings.searched or settings.learned, searched)
+    long: dict[float, TrainingRun] = {}
+    if rate is not None and searched:
+        models = {each: models[SEARCHED][0] for each, models in settings.learned.items()}
+        rate, long = long_runs(models, rate)
+    masked, compared = (
+        by_rate[rate] if rate is not None else {} for by_rate in (settings.learned, settings.causal)
+    )
     lowest = lowest_losses(masked or settings.rotary)
-    learned, rotary = measure(masked, lowest), measure(settings.rotary, lowest)
-    compared = settings.causal[rate] if rate is not None else {}
     causal = measure(compared, lowest_losses(compared))
+    learned = measure(masked, lowest, alike=causal)
+    # Where there are runs of the paper's model, the others decide nothing and may be missing.
+    rotary = (
+        if_kept(measure, settings.rotary, lowest) if masked else measure(settings.rotary, lowest)
+    )
+    one = settings.one_token
+    one_token = if_kept(load, one, lowest[SEARCHED]) if one else None
     return Result(
-        rotary=rotary,
+        rotary=rotary or Series({}, {}),
         learned=learned,
+        repeated=next((run for each, run in long.items() if each != rate), None),
         searched=searched,
         causal=causal,
         longer=longer(learned, causal),
-        one_token=load(settings.one_token, lowest[SEARCHED]) if settings.one_token else None,
+        one_token=one_token,
         lowest=lowest,
         stand_in=(masked or settings.rotary)[SEARCHED][0].stand_in,
+        absent=[
+            *(["the runs with rotary positions"] if rotary is None else []),
+            *(["the run with one masked token"] if one and not one_token else []),
+        ],
     )
 
 
@@ -151,26 +181,34 @@ def plot(result: Result) -> Figure:
     for one, (title, series) in zip(axes, shown.items(), strict=True):
         draw_series(one, series, result.lowest)
         one.set_title(title, fontsize=10)
-    draw_legend(axes[0], result.lowest, {})
-    if result.one_token:
-        _draw_one_token(axes[-1], result.one_token)
+    others = _draw_others(axes[-1], result)
+    draw_legend(axes[0], result.lowest, others)
     return figure
 
 
-def _draw_one_token(axes: Axes, run: TrainingRun) -> None:
-    draw_smoothed(axes, run, SEARCHED, color="0.4", lw=1.3, label="one masked token in a window")
-    axes.legend(fontsize=8, frameon=False, loc="lower left")
+def _draw_others(axes: Axes, result: Result) -> dict[str, str]:
+    """Draw the single runs of the paper's model; returns their line styles for the legend."""
+    lines = {}
+    for run, label, line in (
+        (result.repeated, "another learning rate", ":"),
+        (result.one_token, "one masked token in a window", "--"),
+    ):
+        if run:
+            draw_smoothed(axes, run, SEARCHED, color="0.3", ls=line, lw=1.8)
+            lines[label] = line
+    return lines
 
 
 def caption(result: Result) -> str:
     return (
         "Loss of masked modelling during training, over the tokens to be filled in, divided by"
-        " ln D, the loss of a uniform guess. Lines are the training loss of each seed (means over"
-        " steps that are close on the axis), markers the validation loss of the first seed, pale"
-        " bands its plateau. Thin horizontal lines: the lowest loss that a model without attention"
-        " can reach, which sees only what the gap shows (the mask, the true token or another)."
+        " ln D, the loss of a uniform guess. Lines are the training loss of each seed (averaged"
+        " over neighbouring steps), markers the validation loss of the first seed, pale bands its"
+        " plateau. Thin horizontal lines: the lowest loss possible without attention, when only"
+        " what the gap shows is seen (the mask, the true token or another)."
         f" {describe_training([result.rotary if result.rotary.runs else result.learned])}"
-        f"{_describe_learned(result)}{_describe_one_token(result)} {define_plateau()}"
+        f"{_describe_learned(result)}{_describe_one_token(result)}"
+        f"{describe_absent(result.absent)} {define_plateau()}"
     )
 
 
@@ -180,13 +218,28 @@ def _describe_learned(result: Result) -> str:
     if not runs or not result.searched:
         return ""
     losses = join(f"{loss:.3f} at {rate:g}" for rate, loss in result.searched.items())
-    rate = runs[0].record.config["training"]["lr"]
     return (
-        f" Last panel: learned positions, as in the paper, {runs[0].last_step:,} steps of"
-        f" {runs[0].batch:,} tokens, one seed. The learning rate is {rate:g}, the best of"
-        f" {len(result.searched)} for next-token prediction with the same model and"
-        f" {STEPS['ntp']:,} steps of this size (D = {SEARCHED}; nats per token: {losses})."
+        f" Learned positions, as in the paper: one seed, {runs[0].last_step:,} steps of"
+        f" {runs[0].batch:,} tokens at a learning rate of {_rate(runs[0]):g}. The best of"
+        f" {len(result.searched)} rates for next-token prediction with the same model and"
+        f" {STEPS['ntp']:,} steps of this size is"
+        f" {best_rate(result.searched, result.searched):g} (D = {SEARCHED}; nats per token:"
+        f" {losses}).{_describe_repeated(result)}"
     )
+
+
+def _describe_repeated(result: Result) -> str:
+    """Why there are two long runs of one D."""
+    if result.repeated is None:
+        return ""
+    return (
+        f" At that rate the long run of D = {SEARCHED} did not leave its plateau, so it was"
+        f" repeated at twice the rate; dotted: the run at {_rate(result.repeated):g}."
+    )
+
+
+def _rate(run: TrainingRun) -> float:
+    return float(run.record.config["training"]["lr"])
 
 
 def _describe_one_token(result: Result) -> str:
@@ -197,7 +250,7 @@ def _describe_one_token(result: Result) -> str:
     [long] = result.learned.runs[SEARCHED][:1]
     equal = plural(round(one.last_step * one.targets / long.targets), "step")
     text = (
-        " Grey: one masked token in each window, as one sentence of the paper says"
+        " Grey, dashed: one masked token in each window, as one sentence of the paper says"
         f" (D = {SEARCHED}). That gives {one.targets} tokens to predict in a step of"
         f" {one.batch:,}, and {one.last_step * one.targets:,} in {one.last_step:,} steps: as many"
         f" as {equal} of the long run."
@@ -215,14 +268,19 @@ def table(result: Result) -> Table:
         for size, same in each.runs.items()
         for run in same
     ]
+    if result.repeated:
+        runs.append(("long, at another rate", SEARCHED, result.repeated))
     if result.one_token:
         runs.append(("one token in a window", SEARCHED, result.one_token))
     return run_table(runs, result.lowest)
 
 
 def verdicts(result: Result) -> list[Verdict]:
-    """Verdicts on the runs with learned positions; those with rotary positions stand beside."""
-    decides, beside = {"learned positions": result.learned}, {"rotary positions": result.rotary}
+    """Verdicts on the series with learned positions; the other runs stand beside."""
+    decides, beside = {DECIDES: result.learned}, {"rotary positions": result.rotary}
+    if run := result.repeated:
+        label = f"{DECIDES} and a learning rate of {_rate(run):g}"
+        beside = {label: Series({SEARCHED: [run]}, {}), **beside}
     return if_papers_model(
         [
             plateau_verdict(
@@ -238,6 +296,8 @@ def verdicts(result: Result) -> list[Verdict]:
                 decides,
                 claim="The plateau of masked modelling extends further as D increases.",
                 beside=beside,
+                spread="; the runs of next-token prediction give the spread over seeds, which is"
+                " taken to be equal in both tasks",
             ),
             _more_evident(result),
         ],
@@ -260,7 +320,7 @@ def _more_evident(result: Result) -> Verdict:
             for size, both in result.longer.items()
         )
         if ratios
-        else "no runs",
+        else no_runs(DECIDES),
         criterion="both lengths of the plateau, last ÷ first step and the number of steps, are"
         " larger in masked modelling for every D, with the whole interval of the ratio of geometric"
         " means over seeds (Student's t; equal spread in both tasks); differs if both are smaller"

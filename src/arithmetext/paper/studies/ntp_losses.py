@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ...evaluation.learning import BAND, largest_difference
+from ...evaluation.estimates import (
+    UNKNOWN,
+    Estimate,
+    all_of,
+    decided_within,
+    ratio_of_geometric_means,
+)
+from ...evaluation.learning import BAND
 from ...evaluation.without_attention import lowest_loss
 from ...training.recipes import SIZES
 from ..figures import styles
@@ -15,7 +22,9 @@ from ..study import Table, Verdict, if_papers_model
 from ..wording import format_percent
 from ._losses import (
     define_plateau,
+    describe_absent,
     describe_lowest_losses,
+    describe_ratio,
     describe_training,
     draw_legend,
     draw_series,
@@ -23,7 +32,15 @@ from ._losses import (
     plateau_verdict,
     run_table,
 )
-from ._training_runs import Series, TrainingRun, load, measure, models_by_warmup, short_run
+from ._training_runs import (
+    Series,
+    TrainingRun,
+    if_kept,
+    load,
+    measure,
+    models_by_warmup,
+    short_run,
+)
 
 TITLE = "Learning to predict the next token"
 ORDER = 100
@@ -31,6 +48,10 @@ COST = {"laptop": 90, "gpu": 1150}
 PAPER_PARAMETERS = 8.7e7
 PAPER_SHAPE = (12, 12, 1024)  # layers, heads, L
 CONTROL_WARMUP = 300
+
+# The plateaus of a model and its control begin at the same step if these differ by less than this
+# factor. Between D = 64 and 256 the beginnings differ by a factor of 1.6, between seeds by 1.02.
+SAME_BEGIN = 1.5
 
 
 @dataclass(frozen=True)
@@ -44,9 +65,9 @@ class Control:
     """A run in which attention adds nothing, beside the same run with attention."""
 
     run: TrainingRun
-    # The largest differences of losses until the plateau is slowest, as shares of the first seed's:
-    apart: float  # of the control
-    seeds_apart: float  # of the other seeds with attention
+    # Ratios to the seeds with attention where their plateau is slowest; unknown without a plateau:
+    level: Estimate  # of the losses
+    begin: Estimate  # of the steps since which the loss has been at this level
     # As shares of the loss on the plateau; None if the model has no plateau:
     lowest: float | None  # the lowest loss of the control
     possible: float | None  # the lowest loss that is possible without attention
@@ -59,6 +80,7 @@ class Result:
     parameters: dict[int, int]
     lowest: dict[int, float]  # the lowest loss without attention, in nats per token
     stand_in: str  # why these are not the paper's models
+    absent: list[str]  # runs that were not kept, in words
 
 
 def settings(scale: str) -> Settings:
@@ -72,32 +94,53 @@ def settings(scale: str) -> Settings:
 def run(settings: Settings) -> Result:
     models = {size: same[0] for size, same in next(iter(settings.models.values())).items()}
     lowest = {size: lowest_loss(model.config) for size, model in models.items()}
-    series = {warmup: measure(several, lowest) for warmup, several in settings.models.items()}
+    first, *others = settings.models
+    series = {first: measure(settings.models[first], lowest)} | {
+        warmup: each
+        for warmup in others
+        if (each := if_kept(measure, settings.models[warmup], lowest))
+    }
+    controls = {
+        size: control
+        for size, model in settings.without_attention.items()
+        if (control := if_kept(load, model, lowest[size]))
+    }
     return Result(
         series=series,
         controls={
-            size: compare_control(
-                load(model, lowest[size]), series[CONTROL_WARMUP].runs[size], lowest[size]
-            )
-            for size, model in settings.without_attention.items()
+            size: compare_control(control, series[CONTROL_WARMUP].runs[size], lowest[size])
+            for size, control in controls.items()
         },
         parameters={size: model.parameters() for size, model in models.items()},
         lowest=lowest,
         stand_in=models[256].stand_in,
+        absent=[
+            *(f"warm-up of {warmup} steps" for warmup in others if warmup not in series),
+            *(
+                f"the control without attention for D = {size}"
+                for size in settings.without_attention
+                if size not in controls
+            ),
+        ],
     )
 
 
 def compare_control(control: TrainingRun, runs: Sequence[TrainingRun], lowest: float) -> Control:
-    """Compare a control with runs of several seeds; its own seed is the first one's."""
-    first, *others = (run.curve for run in runs)
-    plateau = first.plateau
-    until = plateau.slowest if plateau else first.steps[-1]
+    """Compare a control with runs of several seeds, where the first of them learns slowest."""
+    plateau = runs[0].curve.plateau
+    if plateau is None:
+        return Control(control, UNKNOWN, UNKNOWN, None, None)
+    curves, step = [run.curve for run in runs], plateau.slowest
     return Control(
         control,
-        apart=largest_difference(control.curve, first, until),
-        seeds_apart=max((largest_difference(each, first, until) for each in others), default=0.0),
-        lowest=min(control.curve.losses) / plateau.loss if plateau else None,
-        possible=lowest / plateau.loss if plateau else None,
+        level=ratio_of_geometric_means(
+            [control.curve.loss_at(step)], [curve.loss_at(step) for curve in curves]
+        ),
+        begin=ratio_of_geometric_means(
+            [control.curve.settled_by(step)], [curve.settled_by(step) for curve in curves]
+        ),
+        lowest=min(control.curve.losses) / plateau.loss,
+        possible=lowest / plateau.loss,
     )
 
 
@@ -153,10 +196,11 @@ def caption(result: Result) -> str:
     )
     return (
         "Loss of next-token prediction during training, divided by ln D, the loss of a uniform"
-        " guess. Lines are the training loss of each seed (means over steps that are close on the"
-        " axis), markers the validation loss of the first seed, pale bands its plateau."
-        f"{control} Thin horizontal lines: the lowest loss that a model without attention can"
-        " reach, which sees only the previous token. Last panel: where each plateau ends."
+        " guess. Lines are the training loss of each seed (averaged over neighbouring steps),"
+        " markers the validation loss of the first seed, pale bands its plateau."
+        f"{control} Thin horizontal lines: the lowest loss possible without attention, when only"
+        " the token before is seen. Last panel: the step at which each plateau ends; the line joins"
+        f" the means over seeds.{describe_absent(result.absent)}"
         f" {describe_training(list(result.series.values()))} {define_plateau()}"
     )
 
@@ -191,7 +235,7 @@ def verdicts(result: Result) -> list[Verdict]:
 
 def _has_two_phases(result: Result) -> Verdict:
     """Without attention, is the first phase the same, and the second one missing?"""
-    agrees, why = _decide_phases(list(result.controls.values()))
+    agrees, why = _decide_phases(result)
     band = format_percent(BAND)
     described = "; ".join(
         f"D = {size}: {_describe_control(control)}" for size, control in result.controls.items()
@@ -201,32 +245,42 @@ def _has_two_phases(result: Result) -> Verdict:
         claim="The model first discovers some basic properties, and learns more complex relations"
         " only after the plateau.",
         paper="suggested by the plateau",
-        ours="a model without attention, which cannot relate tokens, beside the same model with"
-        f" attention: {described}"
+        ours="a model without attention, which cannot relate tokens, as a multiple of the same"
+        f" model with attention: {described}"
         if described
         else "no control was trained",
-        criterion="for every D the control follows the model to the middle of the plateau as"
-        " closely as the model's other seeds do, and leaves no plateau; differs if the control is"
-        f" more than {band} away (the width of a plateau) or falls more than {band} below the"
-        " plateau",
+        criterion="for every D the control reaches the level of the model's plateau, within"
+        f" {band} (the width of a plateau), and at the same step, within a factor of {SAME_BEGIN:g}"
+        " (the beginnings of two D differ by more), with the whole intervals (Student's t over the"
+        " model's seeds; equal spread of the control), and leaves no plateau; differs if an"
+        f" interval is outside, or if the control falls more than {band} below the plateau",
         agrees=agrees,
         why=why,
     )
 
 
-def _decide_phases(controls: Sequence[Control]) -> tuple[bool | None, str]:
+def _decide_phases(result: Result) -> tuple[bool | None, str]:
     """The outcome, and the reason for it."""
-    if not controls:
-        return None, "At this scale no model is trained without attention."
+    controls = list(result.controls.values())
+    if len(controls) < len(result.lowest):
+        return None, "For some D no model was trained without attention."
     lowest = [control.lowest for control in controls if control.lowest is not None]
     if len(lowest) < len(controls):
         return None, "A model with attention has no plateau."
-    if max(control.apart for control in controls) > BAND:
-        return False, "The control does not follow the model: attention matters before the plateau."
     if min(lowest) < 1 - BAND:
         return False, "The control leaves the plateau too."
-    if any(control.apart > control.seeds_apart for control in controls):
-        return None, "The control is further away than other seeds, but not by a plateau's width."
+    follows = all_of(
+        outcome
+        for control in controls
+        for outcome in (
+            decided_within(control.level, 1 - BAND, 1 + BAND),
+            decided_within(control.begin, 1 / SAME_BEGIN, SAME_BEGIN),
+        )
+    )
+    if follows is False:
+        return False, "The control does not follow the model: attention matters before the plateau."
+    if follows is None:
+        return None, "The seeds differ too much to tell whether the control follows the model."
     if any(control.possible is None or control.possible < 1 - BAND for control in controls):
         return True, ""
     return True, (
@@ -236,13 +290,12 @@ def _decide_phases(controls: Sequence[Control]) -> tuple[bool | None, str]:
 
 
 def _describe_control(control: Control) -> str:
-    apart, seeds = (format_percent(x, 1) for x in (control.apart, control.seeds_apart))
-    text = f"at most {apart} away until the middle of the plateau (other seeds: {seeds})"
     if control.lowest is None or control.possible is None:
-        return text
+        return "the model has no plateau"
     return (
-        f"{text}, and at {control.lowest:.3f} of the plateau's loss by step"
-        f" {control.run.last_step:,}, where {control.possible:.3f} is possible without attention"
+        f"loss on the plateau {describe_ratio(control.level, 3)}, beginning of the plateau"
+        f" {describe_ratio(control.begin)}, and by step {control.run.last_step:,} a loss of"
+        f" {control.lowest:.3f} of the plateau's, where {control.possible:.3f} is possible"
     )
 
 
