@@ -86,9 +86,9 @@ SMALL: dict[str, dict[str, Any]] = {
     },
     "mlm_losses": {
         "rotary": _MASKED,
-        "searched": {rate: _with_vocabulary("ntp", 256) for rate in (1e-3, 3e-3)},
-        "learned": dict.fromkeys((1e-3, 3e-3), _MASKED),
-        "causal": dict.fromkeys((1e-3, 3e-3), _CAUSAL),
+        "searched": {rate: _with_vocabulary("ntp", 256) for rate in (1e-3, 2e-3)},
+        "learned": dict.fromkeys((1e-3, 2e-3, 4e-3), _MASKED),
+        "causal": dict.fromkeys((1e-3, 2e-3, 4e-3), _CAUSAL),
         "one_token": _with_vocabulary("mlm", 256, "training.predicted=0.001"),
     },
     "mlm_accuracy": {
