@@ -6,7 +6,6 @@ from math import inf
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from scipy.stats import bootstrap
 
 from arithmetext.evaluation.estimates import UNKNOWN, Estimate, ratio, resamples, with_seed_spread
@@ -15,11 +14,9 @@ from arithmetext.evaluation.generation import Continuations, continue_prompts
 from arithmetext.evaluation.prompts import draw
 from arithmetext.evaluation.temperatures import (
     BestBeta,
-    BestRange,
     BetaMeasures,
     BetaQuality,
     best_beta,
-    best_range,
     estimate,
     loss,
     quality_by_beta,
@@ -143,27 +140,3 @@ def test_a_divergence_below_0_is_no_better_than_one_above() -> None:
     values = np.array([[-0.2, 0.1]])
     assert loss("kl_paper", values).tolist() == [[0.2, 0.1]]
     assert loss("accuracy", values).tolist() == [[0.2, -0.1]]
-
-
-def noisy(value: float, common: NDArray[np.float64]) -> NDArray[np.float64]:
-    """One seed whose resamples share their noise with all other β."""
-    return np.concatenate([[value], value + common])[None]
-
-
-def test_a_range_of_best_betas() -> None:
-    """Shared noise hides no difference; noise of its own hides a small one."""
-    random = np.random.default_rng(0)
-    common, own = random.normal(0, 0.1, (2, 1000))
-    losses = {
-        0.5: noisy(0.30, common),
-        1.0: noisy(0.22, common),
-        2.0: noisy(0.20, common),
-        5.0: noisy(0.201, common + own),
-        inf: noisy(0.19, common),
-    }
-    assert best_range(losses, 1.0, 2.0) == BestRange(
-        best=inf, best_inside=2.0, as_good=[5.0, inf], better_outside=[inf], worse_outside=[0.5]
-    )
-    assert best_range(losses, 5.0, inf) == BestRange(
-        best=inf, best_inside=inf, as_good=[5.0, inf], better_outside=[], worse_outside=[]
-    )

@@ -4,14 +4,14 @@ Two β are compared prompt by prompt: every bootstrap resample draws the same pr
 for each seed (a paired bootstrap). So what makes a prompt easy or hard cancels in a difference.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..models.language import LanguageModel
-from .estimates import LEVEL, Estimate, above, intervals_overlap, resamples, with_seed_spread
+from .estimates import LEVEL, Estimate, intervals_overlap, resamples, with_seed_spread
 from .evaluate import Quality, quality
 from .generation import Continuations, continue_prompts
 from .prompts import TextPrompts
@@ -135,36 +135,3 @@ def estimate(resampled: Resampled) -> Estimate:
 def loss(measure: str, resampled: Resampled) -> Resampled:
     """Lower is better. The best divergence is 0; a sum that leaves out words may be below."""
     return -resampled if measure == "accuracy" else np.abs(resampled)
-
-
-@dataclass(frozen=True)
-class BestRange:
-    """A range of β that is said to be best beside the other β, by paired differences.
-
-    "Better" and "worse" mean that the interval of the difference does not reach 0.
-    """
-
-    best: float  # of all β
-    best_inside: float  # of the range
-    as_good: list[float]  # all β that are not worse than the best
-    better_outside: list[float]  # β outside that are better than the best inside
-    worse_outside: list[float]  # β outside that are worse than every β inside
-
-
-def best_range(losses: Mapping[float, Resampled], least: float, greatest: float) -> BestRange:
-    """Compare the β from `least` to `greatest` with the others; lower losses are better."""
-
-    def worse(beta: float, other: float) -> bool:
-        return above(estimate(losses[beta] - losses[other]), 0)
-
-    inside = [beta for beta in losses if least <= beta <= greatest]
-    outside = [beta for beta in losses if beta not in inside]
-    means = {beta: float(values[:, 0].mean()) for beta, values in losses.items()}
-    best, best_inside = (min(some, key=means.__getitem__) for some in (losses, inside))
-    return BestRange(
-        best,
-        best_inside,
-        as_good=[beta for beta in losses if not worse(beta, best)],
-        better_outside=[beta for beta in outside if worse(best_inside, beta)],
-        worse_outside=[b for b in outside if all(worse(b, other) for other in inside)],
-    )
