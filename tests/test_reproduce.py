@@ -332,6 +332,7 @@ def test_results_are_computed_again_from_outputs(tmp_path, monkeypatch, capsys) 
     assert studies.cached_result(length, "laptop", tmp_path / "data") is not None
     said = capsys.readouterr()
     assert "precision_recall: left as it is, since no output" in said.out
+    assert "orientation: left as it is, since it uses no model" in said.out
     assert "ZeroDivisionError" in said.err
     later = {"models/gpt.py": "new"}
     for function in ("of_module", "of_function"):

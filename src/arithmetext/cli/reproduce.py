@@ -63,7 +63,7 @@ def rescore(
 
     The outputs, such as generated tokens, are in DIR/outputs and the losses of training runs in
     DIR/runs; nt reproduce keeps them there. A study that needs a model itself is left as it is, and
-    studies of the text, which use no model, are not run.
+    so is a study of the text, which uses no model.
     """
     from ..files import sole_writer
     from ..paper import report, study

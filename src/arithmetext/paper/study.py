@@ -290,7 +290,7 @@ def rescore(chosen: dict[str, Study], scale: str, folder: Path) -> list[str]:
     """Compute the results in `folder` again from the outputs of models that are kept there.
 
     Nothing is trained and no model runs. A study that needs more than was kept is left as it is.
-    Studies without models are left out: their results are not made from outputs.
+    So is a study without models: its result is not made from outputs.
     Returns the names of the studies that failed; they do not stop the others.
     """
     from ..training import run_cache
@@ -301,6 +301,7 @@ def rescore(chosen: dict[str, Study], scale: str, folder: Path) -> list[str]:
     with outputs.only_kept(folder) as older:
         for name, study in chosen.items():
             if not trained_models(study.settings(scale)):
+                print(f"{name}: left as it is, since it uses no model", flush=True)
                 continue
             older.clear()
             try:
