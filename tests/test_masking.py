@@ -19,7 +19,6 @@ from arithmetext.evaluation.masking import (
     masked_accuracy,
     masked_positions,
     pooled,
-    predict_masked,
 )
 from arithmetext.models.gpt import GPT, GPTConfig
 
@@ -92,17 +91,6 @@ def test_large_beta_is_the_likeliest_token(model: GPT, ids: Tensor) -> None:
     assert tiny == pytest.approx(1 / SIZE)  # the mask is no answer
 
 
-def test_what_is_kept_gives_the_accuracies(model: GPT, ids: Tensor) -> None:
-    found = predict_masked(model, ids, masking_shares=[0.1, 0.4], betas=[1.0, math.inf], seed=3)
-    for share, (once, greedy), logs, ranks, likeliest in zip((0.1, 0.4), *found, strict=True):
-        true = ids.gather(1, masked_positions(share, 20, range(9), seed=3)).numpy()
-        assert np.exp(logs).mean(1) == pytest.approx(once)
-        assert (ranks == 0).mean(1) == pytest.approx(greedy)
-        assert np.array_equal(likeliest == true, ranks == 0)
-        assert ranks.max() < SIZE
-    assert [logs.shape for logs in found.logs] == [(9, 2), (9, 8)]
-
-
 def test_results_do_not_depend_on_the_batch(
     model: GPT, ids: Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,23 +122,19 @@ def test_a_grid_has_p_m_upwards_and_beta_downwards() -> None:
 
 
 def test_steps_to_larger_shares_and_temperatures() -> None:
-    """The windows differ more than the steps, but by as much at every p_m and β."""
-    flat = np.full((3, 4, 12), 0.4) + np.linspace(-0.2, 0.2, 12)
+    places = [(share, beta) for share in (0.1, 0.2, 0.4) for beta in (0.5, 1.0, 2.0, math.inf)]
+
+    def steps(**accuracies: dict[tuple[float, float], float]) -> Steps:
+        return count_steps([accuracy_grid(measured(each)) for each in accuracies.values()])
+
+    flat = dict.fromkeys(places, 0.4)
     total = 3 * 3 + 2 * 4
-    noise = np.tile([0.001, -0.001, 0.002, -0.002], 3)
-
-    def steps(*changes: float) -> Steps:
-        """A place for each change, which is at the greatest share and temperature."""
-        places = [flat.copy() for _ in changes]
-        for place, change in zip(places, changes, strict=True):
-            place[-1, 0] += (change + noise) if change else 0
-        return count_steps(places, blocks=4)
-
-    assert steps(0, 0) == Steps(2 * total, 0, 0)
-    assert steps(0.0005, -0.0005) == Steps(2 * total, 0, 0)  # not decided
-    assert steps(0.01) == Steps(total, 0, up=2)  # at the end of two steps
-    assert steps(-0.01, 0) == Steps(2 * total, 2, up=0)
-    assert steps(-0.01, 0.01, 0.01) == Steps(3 * total, 2, up=4)
+    assert steps(near=flat, far=flat) == Steps(2 * total, 0, 0, 0)
+    corner = (0.4, 0.5)  # the greatest share and temperature, at the end of two steps
+    assert steps(near=flat | {corner: 0.401}) == Steps(total, 0, 0, 0)
+    assert steps(near=flat | {corner: 0.41}) == Steps(total, 0, 0, clearly_up=2)
+    assert steps(near=flat | {corner: 0.399}) == Steps(total, 2, 0, 0)
+    assert steps(near=flat | {corner: 0.39}, far=flat) == Steps(2 * total, 2, 2, 0)
 
 
 def test_errors_of_places_add_in_quadrature() -> None:
@@ -158,9 +142,6 @@ def test_errors_of_places_add_in_quadrature() -> None:
         [MaskedAccuracy(0.1, 1.0, estimate)]
         for estimate in (Estimate(0.5, 0.47, 0.56), Estimate(0.3, 0.26, 0.38))
     )
-    [cell] = pooled([near, far], [2, 2])
+    [cell] = pooled([near, far])
     assert cell.accuracy == pytest.approx((0.4, 0.4 - 0.05 / 2, 0.4 + 0.1 / 2))
-    [weighted] = pooled([near, far], [30, 10])
-    error = math.hypot(0.75 * 0.03, 0.25 * 0.04)
-    assert weighted.accuracy[:2] == pytest.approx((0.45, 0.45 - error))
-    assert pooled([near], [7]) == [MaskedAccuracy(0.1, 1.0, pytest.approx(near[0].accuracy))]
+    assert pooled([near]) == [MaskedAccuracy(0.1, 1.0, pytest.approx(near[0].accuracy))]

@@ -13,7 +13,7 @@ from torch import Tensor
 from ..models.language import LanguageModel
 from ..progress import progress
 from ..text.windows import MASKING, generator
-from .estimates import Estimate, above, over_seeds_and_blocks, ratio
+from .estimates import Estimate, ratio
 from .scoring import BATCH_TOKENS
 
 
@@ -28,16 +28,6 @@ class MaskedAccuracy(NamedTuple):
     def value(self) -> float:
         assert self.accuracy.value is not None  # some tokens are always masked
         return self.accuracy.value
-
-
-class Predictions(NamedTuple):
-    """What a model says about masked tokens, at each masking share."""
-
-    accuracies: NDArray[np.float64]  # [masking shares, betas, windows]
-    logs: list[NDArray[np.float64]]  # log-probabilities of the true tokens (β = 1), by share
-    ranks: list[NDArray[np.int64]]  # how many tokens are likelier than the true one, by share
-    likeliest: list[NDArray[np.int64]]  # the likeliest tokens, by share
-    # The arrays of the lists have the shape [windows, masked tokens].
 
 
 class AccuracyGrid(NamedTuple):
@@ -57,8 +47,9 @@ class Steps:
     """Steps to the next larger p_m or β⁻¹."""
 
     total: int
-    down: int  # accuracy falls, with the whole interval of the difference
-    up: int
+    down: int  # accuracy falls
+    clearly_down: int  # by more than the intervals of 95 %
+    clearly_up: int
 
 
 def masked_accuracy(
@@ -69,70 +60,63 @@ def masked_accuracy(
     betas: Sequence[float],
     seed: int,
 ) -> list[MaskedAccuracy]:
-    """The accuracies of `predict_masked`, with intervals from a bootstrap over windows."""
-    found = predict_masked(model, ids, masking_shares=masking_shares, betas=betas, seed=seed)
+    """The accuracies of `window_accuracies`, with intervals from a bootstrap over windows."""
+    found = window_accuracies(model, ids, masking_shares=masking_shares, betas=betas, seed=seed)
     return [
         MaskedAccuracy(share, beta, ratio(accuracies))
-        for share, by_beta in zip(masking_shares, found.accuracies, strict=True)
+        for share, by_beta in zip(masking_shares, found, strict=True)
         for beta, accuracies in zip(betas, by_beta, strict=True)
     ]
 
 
 @torch.no_grad()
-def predict_masked(
+def window_accuracies(
     model: LanguageModel,
     ids: Tensor,
     *,
     masking_shares: Sequence[float],
     betas: Sequence[float],
     seed: int,
-) -> Predictions:
+) -> NDArray[np.float64]:
     """Mask a share of the tokens of each window, [windows, tokens], and predict them.
 
-    A token drawn with probability proportional to p^β is the true one with just that probability.
-    So the accuracy is the mean of this probability, and nothing is drawn. At β = ∞ the likeliest
-    token counts.
+    Returns accuracies, [masking shares, betas, windows]. A token drawn with probability
+    proportional to p^β is the true one with just that probability. So the probability is averaged,
+    and nothing is drawn. At β = ∞ the likeliest token counts.
     """
     batch = max(1, BATCH_TOKENS // ids.shape[1])
     found = np.empty((len(masking_shares), len(betas), len(ids)))
-    kept = []
     with progress("unmasking", len(masking_shares) * len(ids), "windows") as advance:
         for by_beta, masking_share in zip(found, masking_shares, strict=True):
-            parts = []
             for first in range(0, len(ids), batch):
                 part = ids[first : first + batch]
                 chosen = masked_positions(
                     masking_share, part.shape[1], range(first, first + len(part)), seed
                 )
-                true = part.gather(1, chosen)
+                originals = part.gather(1, chosen)
                 altered = part.scatter(1, chosen, model.vocabulary - 1)
                 # Drop the last token of the vocabulary: the mask is never the answer.
                 logits = model.predict_masked(altered, chosen)[..., :-1].double()
-                true = true.to(logits.device)
                 for accuracies, beta in zip(by_beta, betas, strict=True):
-                    here = _accuracy(logits, true, beta)
+                    here = _accuracy(logits, originals.to(logits.device), beta)
                     accuracies[first : first + len(part)] = here.cpu().numpy()
-                parts.append([each.cpu().numpy() for each in _to_keep(logits, true)])
                 advance(len(part))
-            kept.append([np.concatenate(each) for each in zip(*parts, strict=True)])
-    logs, ranks, likeliest = (list(by_share) for by_share in zip(*kept, strict=True))
-    return Predictions(found, logs, ranks, likeliest)
+    return found
 
 
-def pooled(
-    tables: Sequence[Sequence[MaskedAccuracy]], weights: Sequence[float]
-) -> list[MaskedAccuracy]:
-    """The weighted mean over several places.
+def pooled(tables: Sequence[Sequence[MaskedAccuracy]]) -> list[MaskedAccuracy]:
+    """The mean over several places, each with equal weight.
 
     The tables have the same p_m and β in the same order. The places are independent, so the errors
     of their accuracies add in quadrature.
     """
-    shares = np.array(weights) / sum(weights)
     cells = []
     for same in zip(*tables, strict=True):
         values, low, high = np.array([cell.accuracy for cell in same], np.float64).T
-        value = shares @ values
-        below, above = (np.linalg.norm(shares * errors) for errors in (values - low, high - values))
+        value = values.mean()
+        below, above = (
+            np.linalg.norm(errors) / len(same) for errors in (values - low, high - values)
+        )
         estimate = Estimate(float(value), float(value - below), float(value + above))
         cells.append(MaskedAccuracy(same[0].masked, same[0].beta, estimate))
     return cells
@@ -147,21 +131,15 @@ def accuracy_grid(cells: Sequence[MaskedAccuracy]) -> AccuracyGrid:
     return AccuracyGrid(masking_shares, betas, estimates.reshape(shape))
 
 
-def count_steps(places: Sequence[NDArray[np.floating]], blocks: int) -> Steps:
-    """Count the steps that lead down or up, in all places together.
-
-    A place has accuracies [masking shares, betas, windows], with shares and betas upwards. Window k
-    is from block k % blocks. A step is judged by the differences within the windows, which have the
-    same text, with Student's t interval over blocks.
-    """
-    steps = [
-        over_seeds_and_blocks(differences[None], blocks)
-        for place in places
-        for change in (np.diff(place, axis=0), -np.diff(place, axis=1))
-        for differences in change.reshape(-1, change.shape[-1])
-    ]
-    down = sum(step.high is not None and step.high < 0 for step in steps)
-    return Steps(len(steps), down, up=sum(above(step, 0) for step in steps))
+def count_steps(grids: Sequence[AccuracyGrid]) -> Steps:
+    """Count the steps that lead down or up, in all grids together."""
+    counts = np.zeros(4, np.int64)
+    for _, _, grid in grids:
+        for before, after in ((grid[:-1], grid[1:]), (grid[:, :-1], grid[:, 1:])):
+            (value, low, high), (value_after, low_after, high_after) = before.T, after.T
+            steps = (value_after < value, high_after < low, low_after > high)
+            counts += [value.size, *(np.count_nonzero(which) for which in steps)]
+    return Steps(*counts.tolist())
 
 
 def masked_positions(masking_share: float, length: int, windows: range, seed: int) -> Tensor:
@@ -184,10 +162,3 @@ def _accuracy(logits: Tensor, tokens: Tensor, beta: float) -> Tensor:
         return (logits.argmax(-1) == tokens).double().mean(1)
     logs = (beta * logits).log_softmax(-1)
     return logs.gather(-1, tokens[..., None])[..., 0].exp().mean(1)
-
-
-def _to_keep(logits: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The log-probabilities and ranks of the answers, and the likeliest tokens; see `_accuracy`."""
-    answers = logits.gather(-1, tokens[..., None])
-    logs = answers[..., 0] - logits.logsumexp(-1)
-    return logs, (logits > answers).sum(-1), logits.argmax(-1)

@@ -308,6 +308,13 @@ def with_vocabulary(task: str, scale: str, size: int) -> TrainedModel:
     return model
 
 
+def mlm_with_learned_positions(scale: str, size: int) -> TrainedModel:
+    """Masked modelling with the learned positions of next-token prediction."""
+    return (
+        _on_gpu("mlm", size, scale, 2000) if scale == "gpu" else with_vocabulary("mlm", scale, size)
+    )
+
+
 def hmm(scale: str) -> TrainedModel:
     """The paper's baseline, which predicts from one token."""
     if scale == "laptop":

@@ -87,12 +87,6 @@ def settings(scale: str) -> Settings:
     }
     if small:
         trained[SEQUENCES] = (TrainedModel("hmm-laptop", ("training.steps=250",)),)
-    else:
-        words = ("tokens.kind=words", "model.positions=rotary", "training.optimizer=muon")
-        short = ("training.lr=4e-3", "training.steps=500", "training.warmup=50")
-        trained[SEQUENCES] = (TrainedModel("hmm-sequence", ("training.steps=600",)),)
-        half = TrainedModel("ntp-paper-rho0.5", words + short)
-        trained["GPT-2, ρ = 1/2, a token a word"] = (half,)
     return Settings(
         scales=(TEST_NEAR, 10**13, 10**15),
         integers=2**22 if small else 2**24,
