@@ -109,12 +109,17 @@ BASE = result(
 )
 OUTCOMES = dict.fromkeys(KEYS, True) | {"hmm-long-runs-within": None, "same-prompts": False}
 
-# Position 7 is that of the primary prompts, 8 to 11 are those of inserted runs.
+# Positions 4 to 7 are those of prompts by residue, the last of them primary; 8 to 11 of inserted
+# runs.
 GPT, HMM_RUNS = "scored.7.models.GPT-2", "scored.7.models.HMM.runs"
 WIDE, HIGH = Estimate(0.5, 0.1, 0.95), Estimate(0.9, 0.85, 0.95)
 CASES: list[Case] = [
     ({f"{GPT}.runs.3.above_low": WIDE}, {"long-runs-unlikely": None}),
     ({f"{GPT}.runs.1.above_low": WIDE}, {"short-runs-within": None}),
+    (
+        {f"scored.{i}.models.GPT-2.runs.1.above_low": Estimate(0, 0, 0.1) for i in range(4, 12)},
+        {"short-runs-within": False},
+    ),
     ({f"{GPT}.runs.0.above_low": WIDE}, {}),
     ({f"{GPT}.separation": WIDE}, {"long-below-short": None}),
     ({f"{HMM_RUNS}.{k}.in_bulk": HIGH for k in (3, 4)}, {}),
