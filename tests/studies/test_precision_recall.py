@@ -44,8 +44,16 @@ def primes(
     return at("GPT-2", "10", precision=precision, recall=recall, f1=f1)
 
 
-def hmm_at_primes(estimate: Estimate) -> dict[str, Any]:
-    return at("HMM", "10", precision=estimate, recall=estimate)
+def hmm_at_primes(sampled: Estimate, greedy: Estimate | None = None) -> dict[str, Any]:
+    """Edits of precision and recall, the same at β = ∞ unless others are given."""
+    other = f"other_hmm.{study.GREEDY}.10"
+    return at("HMM", "10", precision=sampled, recall=sampled) | {
+        f"{other}.{measure}": greedy or sampled for measure in ("precision", "recall")
+    }
+
+
+def hmm_highest(sampled: Estimate, greedy: Estimate | None = None) -> dict[str, Any]:
+    return {"hmm_highest.f1": sampled, "greedy_hmm_highest.f1": greedy or sampled}
 
 
 def square_free(**changes: Estimate) -> dict[str, Any]:
@@ -96,16 +104,21 @@ CASES: list[Case] = [
     (hmm_at_primes(about(0.3)), BOTH_DIFFER_HMM),
     (hmm_at_primes(Estimate(0.1, 0.0, 0.3)), dict.fromkeys(BOTH_AGREE_HMM)),
     (hmm_at_primes(UNKNOWN), dict.fromkeys(BOTH_AGREE_HMM)),
+    # What depends on β is not tested.
+    (hmm_at_primes(about(0.04), about(0.3)), dict.fromkeys(BOTH_AGREE_HMM)),
+    (hmm_at_primes(about(0.3), about(0.04)), dict.fromkeys(BOTH_AGREE_HMM)),
+    (hmm_highest(about(0.1), about(0.3)), {"hmm-f1-below-0.2": None}),
+    (hmm_highest(about(0.1), UNKNOWN), {"hmm-f1-below-0.2": None}),
     (square_free(), {"square-free-near-0.4": True}),
     (square_free(f1=Estimate(0.36, 0.35, 0.37)), {"square-free-near-0.4": True}),
     (square_free(f1=Estimate(0.36, 0.34, 0.37)), {"square-free-near-0.4": None}),
     (square_free(f1=about(0.2)), {"square-free-near-0.4": False}),
     (square_free(recall=about(0.7)), {"square-free-near-0.4": False}),
     (square_free(precision=WIDE), {"square-free-near-0.4": None}),
-    ({"hmm_highest.f1": about(0.1)}, {"hmm-f1-below-0.2": True}),
-    ({"hmm_highest.f1": about(0.2)}, {"hmm-f1-below-0.2": None}),
-    ({"hmm_highest.f1": about(0.3)}, {"hmm-f1-below-0.2": False}),
-    ({"hmm_highest.f1": UNKNOWN}, {"hmm-f1-below-0.2": None}),
+    (hmm_highest(about(0.1)), {"hmm-f1-below-0.2": True}),
+    (hmm_highest(about(0.2)), {"hmm-f1-below-0.2": None}),
+    (hmm_highest(about(0.3)), {"hmm-f1-below-0.2": False}),
+    (hmm_highest(UNKNOWN), {"hmm-f1-below-0.2": None}),
     (compared(80, 40, 2), {"outperforms-hmm": True}),
     (compared(80, 39, 0), {"outperforms-hmm": None}),
     (compared(80, 40, 3), {"outperforms-hmm": None}),
@@ -192,7 +205,7 @@ def counts(right: float, seeds: int) -> WordCounts:
 def test_counts_decide_the_verdicts() -> None:
     settings = study.settings("gpu")
     made = {"GPT-2": counts(0.6, 3), "HMM": counts(0.05, 5)}
-    found = study.summarise(settings, made, {"HMM, β = ∞": made["HMM"]})
+    found = study.summarise(settings, made, {study.GREEDY: made["HMM"]})
     assert found.seeds == {"GPT-2": 3, "HMM": 5}
     assert found.compared == {"GPT-2": 600, "HMM": 600}  # words of the text, whatever the seeds
     assert (found.f1.words, found.f1.higher, found.f1.lower) == (4, 4, 0)
@@ -205,7 +218,7 @@ def test_counts_decide_the_verdicts() -> None:
 def test_a_model_without_words_has_no_scores() -> None:
     none = word_counts([np.zeros(0, np.uint64)] * 30, [np.zeros(0, np.uint64)] * 30)
     made = {"GPT-2": counts(0.6, 3), "HMM": none}
-    result = study.summarise(study.settings("gpu"), made, {})
+    result = study.summarise(study.settings("gpu"), made, {study.GREEDY: none})
     keys = outcomes(study, result)
     for key in ("precision-at-primes-HMM", "hmm-f1-below-0.2", "outperforms-hmm"):
         assert keys[key] is None
@@ -214,7 +227,8 @@ def test_a_model_without_words_has_no_scores() -> None:
 
 def test_a_stand_in_tests_no_claim_about_itself() -> None:
     made = {"GPT-2": counts(0.6, 3), "HMM": counts(0.05, 5)}
-    found = replace(study.summarise(study.settings("gpu"), made, {}), trained_on=10**11)
+    found = study.summarise(study.settings("gpu"), made, {study.GREEDY: made["HMM"]})
+    found = replace(found, trained_on=10**11)
     for name in made:
         result = replace(found, stand_ins=found.stand_ins | {name: f"A small {name}."})
         for old, new in zip(study.verdicts(found), study.verdicts(result), strict=True):

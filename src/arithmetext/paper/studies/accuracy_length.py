@@ -256,7 +256,7 @@ def _plot_continuations(axes: Axes, result: Result, scoring: str) -> None:
         axes.hlines(place.summary.chance.value or 0, *ends, linestyle="--", **line)
         axes.hlines(place.measured.oracles[result.oracle_bound], *ends, **line)
     if _any_differs(result):
-        axes.scatter([], [], label="first character differs", **circle)
+        axes.scatter([], [], label="space in one text only", **circle)
     if _any_slipped(result):
         axes.scatter([], [], label="slipped", **cross)
     axes.plot([], [], label=f"oracle, primes up to {result.oracle_bound}", **line)
@@ -298,7 +298,8 @@ def caption(result: Result) -> str:
         "Circles: only one of the two texts begins with a space, so split() compares each word with"
         " a neighbour of the right word." * _any_differs(result),
         "Crosses: the continuation left out or added words (it slipped)." * _any_slipped(result),
-        "Dashed: chance level Σ f̂ f, the accuracy if the generated words were shuffled.",
+        "Dashed: chance level Σ f̂ f, the accuracy if the generated words were shuffled (words drawn"
+        " from the text itself have a little less).",
         "Solid: the oracle that knows n modulo the powers of the primes up to"
         f" {result.oracle_bound}. It is estimated again near each place, and of such oracles it"
         " matches the model best.",
@@ -309,7 +310,7 @@ def table(result: Result) -> Table:
     header = ["integers near", "tokens", *_interval("word accuracy"), "standard deviation"]
     header += ["minimum", "lower quartile", "median", "upper quartile", "maximum", "continuations"]
     header.append(f"oracle, powers of primes up to {result.oracle_bound}")
-    header += [*_interval("share whose first character differs")]
+    header += [*_interval("share where only one text begins with a space")]
     header += [f"number below {LOW}, integers known", f'number below {LOW} after split(" ")']
     header += _interval(f"share below {LOW} after split()")
     header += [*_interval(f"mean accuracy of those below {LOW}"), "mean accuracy of the others"]

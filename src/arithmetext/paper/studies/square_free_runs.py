@@ -187,6 +187,7 @@ class Observation(NamedTuple):
     found: Callable[[Scored], str]
     models: tuple[str, ...] = ("GPT-2",)
     why: Callable[[Scored], str] = lambda scored: ""
+    holds_for_filter: Callable[[Scored], bool | None] | None = None  # if the HMM filters
 
 
 def _unlikely(scored: Scored) -> bool | None:
@@ -204,6 +205,10 @@ def _separate(scored: Scored) -> bool | None:
 
 def _hmm_in_bulk(scored: Scored) -> bool | None:
     return all_decided_above([each.in_bulk for each in scored.long("HMM")], IN_BULK)
+
+
+def _filter_in_bulk(scored: Scored) -> bool | None:
+    return all_decided_above([each.in_bulk for each in scored.long(FILTER)], IN_BULK)
 
 
 _LIKELY = "likelier than the least likely 2.5 % of the true prompts"
@@ -254,6 +259,7 @@ OBSERVATIONS = {
         _hmm_in_bulk,
         lambda scored: f"{_in_bulk(scored.long('HMM'))}; {FILTER}: {_in_bulk(scored.long(FILTER))}",
         models=("HMM",),
+        holds_for_filter=_filter_in_bulk,
     ),
 }
 
@@ -262,6 +268,13 @@ def _any(outcomes: Iterable[bool | None]) -> bool | None:
     """True if one is, False if all are False, otherwise None."""
     found = list(outcomes)
     return True if True in found else None if None in found else False
+
+
+def _all_somewhere(
+    every: list[Callable[[Scored], bool | None]], scored: list[Scored]
+) -> bool | None:
+    """Whether all of these hold for prompts made in one way and of one length."""
+    return _any(all_of(holds(each) for holds in every) for each in scored)
 
 
 def _complement(share: Estimate) -> Estimate:
@@ -298,14 +311,16 @@ def _plot_observations(axes: Axes, result: Result) -> None:
         False: ("does not hold", "x", COLOURS[1]),
         None: ("not decided", "$?$", "0.45"),
     }
+    rows = {observation.label: observation.holds for observation in OBSERVATIONS.values()}
+    rows["HMM as a filter:\nthe same"] = _filter_in_bulk
     lengths = len(result.prompts.lengths)
     columns = [k + k // lengths * 0.7 for k in range(len(result.scored))]
     for outcome, (label, marker, colour) in marks.items():
         points = [
             (x, -row)
             for x, scored in zip(columns, result.scored, strict=True)
-            for row, observation in enumerate(OBSERVATIONS.values())
-            if observation.holds(scored) is outcome
+            for row, holds in enumerate(rows.values())
+            if holds(scored) is outcome
         ]
         x, y = zip(*points, strict=True) if points else ((), ())
         axes.scatter(x, y, 90, colour, marker=marker, label=label)
@@ -313,9 +328,8 @@ def _plot_observations(axes: Axes, result: Result) -> None:
     for k, way in enumerate(WAYS):
         inside = columns[k * lengths : (k + 1) * lengths]
         axes.text(sum(inside) / lengths, 0.62, way, ha="center", va="bottom", fontsize=10)
-    labels = [observation.label for observation in OBSERVATIONS.values()]
-    axes.set_yticks([-row for row in range(len(labels))], labels)
-    axes.set_ylim(0.6 - len(labels), 0.6)
+    axes.set_yticks([-row for row in range(len(rows))], list(rows))
+    axes.set_ylim(0.6 - len(rows), 0.6)
     axes.tick_params(length=0)
     axes.set_xlabel("tokens of a prompt")
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.1), ncols=3, frameon=False, fontsize=9)
@@ -337,7 +351,8 @@ def caption(result: Result) -> str:
         f"{spread}. By frequency: all words are drawn with their frequencies. By residue: words of"
         " consecutive integers n are drawn given n modulo 36. Runs of two are then improbable by"
         " construction, and only runs of three count as short. Inserted: one run replaces words in"
-        " the middle of true text."
+        " the middle of true text. The HMM predicts from one token, as it was trained; in the last"
+        " row from the whole prompt, as a filter. The paper does not say which."
     )
 
 
@@ -376,12 +391,15 @@ def verdicts(result: Result) -> list[Verdict]:
 def _verdict(result: Result, key: str, observation: Observation) -> Verdict:
     primary = result.primary
     held = observation.holds(primary)
-    elsewhere = _any(observation.holds(each) for each in result.scored if each.way in FITTING)
-    where = _places([each for each in result.scored if observation.holds(each)])
+    readings = [observation.holds, *filter(None, [observation.holds_for_filter])]
+    fitting = [each for each in result.scored if each.way in FITTING]
+    elsewhere = _any(holds(each) for holds in readings for each in fitting)
+    where = [_places([each for each in result.scored if holds(each)]) for holds in readings]
     agrees = held or (None if elsewhere else elsewhere)
-    why = f"It holds for: {where}."
+    why = f"It holds for: {'. For the HMM as a filter: '.join(where)}."
     if held is False and elsewhere:
-        why = f"It depends on how the prompts are made, which the paper does not say. {why}"
+        what = join(["how the prompts are made", "how the HMM is read"][: len(readings)])
+        why = f"It depends on {what}, which the paper does not say. {why}"
     elif not held:
         why = sentences(undecided(agrees, "intervals contain the bound"), why)
     return Verdict(
@@ -390,7 +408,9 @@ def _verdict(result: Result, key: str, observation: Observation) -> Verdict:
         paper=observation.paper,
         ours=f"{primary.way}, {primary.length} tokens: {observation.found(primary)}",
         criterion=f"{observation.criterion}. The way and length were fixed in advance. Differs if"
-        f" it holds for no length, neither {' nor '.join(FITTING)}",
+        f" it holds for no length, neither {' nor '.join(FITTING)}"
+        + ", however the HMM is read"
+        * (len(readings) > 1),
         agrees=agrees,
         why=sentences(why, observation.why(primary)),
     )
@@ -400,19 +420,27 @@ def _all_four(result: Result) -> Verdict:
     every = [o.holds for o in OBSERVATIONS.values()]
     counts = [sum(holds(each) is True for holds in every) for each in result.scored]
     most = [each for each, count in zip(result.scored, counts, strict=True) if count == max(counts)]
-    agrees = _any(all_of(holds(each) for holds in every) for each in result.scored)
+    together = _all_somewhere(every, result.scored)
+    filtering = [o.holds_for_filter or o.holds for o in OBSERVATIONS.values()]
+    if_filter = _all_somewhere(filtering, result.scored)
+    agrees = together or (False if together is if_filter is False else None)
     held = "all four hold" if max(counts) == 4 else f"at most {max(counts)} hold together,"
+    why = undecided(agrees, "intervals contain the bound")
+    if if_filter and not together:
+        shown = [each for each in result.scored if all(holds(each) for holds in filtering)]
+        why = (
+            "It depends on how the HMM is read, which the paper does not say: if it filters whole"
+            f" prompts, all four hold for prompts {_places(shown)}."
+        )
     return Verdict(
         key="same-prompts",
         claim="The four observations hold for the same prompts.",
         paper="one figure shows all four",
         ours=f"{held} for prompts {_places(most)}",
-        criterion="prompts of some length, made in one of our three ways, show all four",
+        criterion="prompts of some length, made in one of our three ways, show all four. Differs if"
+        " none do, however the HMM is read",
         agrees=agrees,
-        why=sentences(
-            undecided(agrees, "intervals contain the bound"),
-            "The paper may have made its prompts in a way that we did not try.",
-        ),
+        why=sentences(why, "The paper may have made its prompts in a way that we did not try."),
     )
 
 
