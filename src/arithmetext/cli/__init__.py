@@ -20,33 +20,78 @@ import typer
 from .. import __version__
 from ..errors import InputError
 from ..extras import what_to_install
-from . import bench, evaluate, reproduce, search, stats, text, tokenizer, train, trees
-from .options import Command
+from . import (
+    bench,
+    completion,
+    evaluate,
+    reproduce,
+    search,
+    stats,
+    text,
+    tokenizer,
+    train,
+    trees,
+)
+from .options import Command, Group
+
+# The groups of `nt --help`, in its order; docs/commands.md has a section for each of them.
+COMMANDS: dict[str, tuple[Callable[..., None] | typer.Typer, ...]] = {
+    "One integer": (trees.tree, trees.word),
+    "The text": (text.words,),
+    "Counting": (text.census, text.dictionary, stats.app),
+    "Search": (search.find, search.locate, search.horizon),
+    "Models": (
+        tokenizer.app,
+        train.recipes,
+        train.train,
+        evaluate.generate,
+        evaluate.evaluate,
+    ),
+    "The paper": (reproduce.reproduce, reproduce.rescore, reproduce.report),
+    "Tools": (bench.bench, completion.completion),
+}
+
+
+def names(group: str) -> list[str]:
+    """The names of the commands in one of the groups."""
+    return [
+        str(each.info.name) if isinstance(each, typer.Typer) else each.__name__
+        for each in COMMANDS[group]
+    ]
+
+
+class Program(Group):
+    """The program itself, whose help lists the commands by group."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [name for group in COMMANDS for name in names(group)]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        width = max(map(len, self.commands))
+        for group in COMMANDS:
+            with formatter.section(group):
+                formatter.write_dl(
+                    (f"{name:{width}}", self.commands[name].get_short_help_str())
+                    for name in names(group)
+                )
+
 
 app = typer.Typer(
+    cls=Program,
     help="The arithmetic text: integers as trees and Dyck words, and what models learn from them."
     " Integers may be written 360, 1_000, 1e13, 10^13, 10**13 or 2**64*3.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=False,  # `nt completion` answers faster
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # help in boxes would take twice as long to load
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-# In the order of `nt --help` and docs/commands.md, which has a section for each key.
-COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Integers": (trees.tree, trees.word),
-    "Text": (text.words, text.census, text.dictionary),
-    "Search": (search.find, search.locate, search.horizon),
-    "Models": (train.recipes, train.train, evaluate.generate, evaluate.evaluate),
-    "The paper": (reproduce.reproduce, reproduce.rescore, reproduce.report),
-    "Speed": (bench.bench,),
-}
 for _group in COMMANDS.values():
     for _command in _group:
-        app.command(cls=Command)(_command)
-app.add_typer(stats.app, name="stats")
-app.add_typer(tokenizer.app, name="tokenizer")
+        if isinstance(_command, typer.Typer):
+            app.add_typer(_command)
+        else:
+            app.command(cls=Command)(_command)
 
 
 def main() -> NoReturn:
@@ -63,6 +108,9 @@ def main() -> NoReturn:
     try:
         # typer's own main would handle interrupts and broken pipes in its own way.
         command = typer.main.get_command(app)
+        if shell := os.environ.get(completion.ASKING):
+            completion.answer(shell, command, sys.argv[1:])
+            sys.exit(0)
         with command.make_context("nt", sys.argv[1:]) as context:
             command.invoke(context)
         sys.stdout.flush()

@@ -5,15 +5,18 @@ from typing import Annotated
 
 import typer
 
+from ..bench import SUBJECTS, measure
 from ..errors import InputError
-from .options import AsJson
+from .options import AsJson, one_of
 
 
 def bench(
     subject: Annotated[
         str,
         typer.Argument(
-            metavar="SUBJECT", help="One of sieve, encode, train, hmm, generate and start."
+            metavar="SUBJECT",
+            help="One of sieve, encode, train, hmm, generate and start.",
+            autocompletion=one_of(lambda: SUBJECTS),
         ),
     ] = "sieve",
     as_json: AsJson = False,
@@ -24,11 +27,9 @@ def bench(
     for encode, Hugging Face's GPT-2 for train and generate, hmmlearn, pomegranate and dynamax for
     hmm. The subject start measures how long short commands take.
     """
-    from .. import bench
-
-    if subject not in bench.SUBJECTS:
-        raise InputError(f"nothing to measure called {subject!r}; try: {', '.join(bench.SUBJECTS)}")
-    figures = bench.measure(subject)
+    if subject not in SUBJECTS:
+        raise InputError(f"nothing to measure called {subject!r}; try: {', '.join(SUBJECTS)}")
+    figures = measure(subject)
     if as_json:
         print(json.dumps(figures, indent=1))
         return

@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Sequence
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,7 +12,7 @@ import typer
 from .. import cost
 from ..integers import format_integer, parse_integer
 from ..trees import unpack
-from .options import AsJson, Seed, at_least
+from .options import AsJson, Seed, at_least, one_of
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -23,7 +24,11 @@ WORDS_SHOWN = 12  # in the table of `nt evaluate`
 Model = Annotated[
     str,
     typer.Argument(
-        metavar="RUN", help="Folder of a run, or a baseline: locator, ngram-K or oracle-B."
+        metavar="RUN",
+        help="Folder of a run, or a baseline: locator, ngram-K or oracle-B.",
+        autocompletion=one_of(
+            lambda: [*sorted(map(str, Path("runs").glob("*"))), "locator", "ngram-8", "oracle-13"]
+        ),
     ),
 ]
 

@@ -1,6 +1,6 @@
 """Options and small functions that several commands use."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 import typer
@@ -9,12 +9,25 @@ import typer.core
 from ..errors import InputError
 from ..integers import parse_integer
 
+LONGEST_SUMMARY = 200  # characters
+
 
 class Command(typer.core.TyperCommand):
     """A command whose usage shows required arguments without braces: `nt census [OPTIONS] X`."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+
+    def get_short_help_str(self, limit: int = 0) -> str:
+        """The first sentence of the help; lists wrap it, where typer would cut it short."""
+        return super().get_short_help_str(LONGEST_SUMMARY)
+
+
+class Group(typer.core.TyperGroup):
+    """A group of commands."""
+
+    def get_short_help_str(self, limit: int = 0) -> str:
+        return super().get_short_help_str(LONGEST_SUMMARY)
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -47,6 +60,15 @@ def at_least(least: int, most: int | None = None) -> Callable[[str | int], int]:
         return number
 
     return parse
+
+
+def one_of(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """Completion of a value, for the option `autocompletion`: the names that begin like it."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in names() if name.startswith(incomplete)]
+
+    return complete
 
 
 MOST_SEED = (1 << 63) - 1

@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from . import COMMANDS, app
+from . import COMMANDS, app, names
 
 INTRODUCTION = """\
 # Commands
@@ -27,27 +27,25 @@ version.
 def markdown() -> str:
     """The whole page; it does not depend on the machine or the terminal."""
     root: Any = typer.main.get_command(app)
-    sections: dict[str, tuple[str, dict[str, Any]]] = {}  # title: introduction, commands by name
-    for title, functions in COMMANDS.items():
-        names = [each.__name__ for each in functions]
-        sections[title] = ("", {f"nt {name}": root.commands[name] for name in names})
-    for name, group in root.commands.items():
-        if hasattr(group, "commands"):
-            inside = {f"nt {name} {each}": command for each, command in group.commands.items()}
-            sections[f"nt {name}"] = (group.help, inside)
-    overview = [
-        f"| [{name}](#{name.replace(' ', '-')}) | {_paragraphs(command.help)[0].rstrip()} |"
-        for _, commands in sections.values()
-        for name, command in commands.items()
-    ]
-    parts = [INTRODUCTION, _table("command", "what it does", overview)]
-    for title, (about, commands) in sections.items():
-        parts += [f"## {title}\n", *_paragraphs(about)]
-        parts += [_command(name, command) for name, command in commands.items()]
-    return "\n".join(parts)
+    overview, parts = [], []
+    for group in COMMANDS:
+        parts.append(f"## {group}\n")
+        for name in names(group):
+            command = root.commands[name]
+            inside = getattr(command, "commands", None)  # of `nt stats` and `nt tokenizer`
+            if inside is None:
+                listed, level = {f"nt {name}": command}, "###"
+            else:
+                listed, level = {f"nt {name} {sub}": each for sub, each in inside.items()}, "####"
+                parts += [f"### nt {name}\n", *_paragraphs(command.help)]
+            for path, each in listed.items():
+                summary = _escape(each.get_short_help_str())
+                overview.append(f"| [{path}](#{path.replace(' ', '-')}) | {summary} |")
+                parts.append(_command(path, each, level))
+    return "\n".join([INTRODUCTION, _table("command", "what it does", overview), *parts])
 
 
-def _command(name: str, command: Any) -> str:
+def _command(name: str, command: Any, level: str) -> str:
     """The section of one command: usage, description, arguments and options."""
     required = [_signature(each) for each in command.params if _is_option(each) and each.required]
     optional = any(_is_option(each) and not each.required for each in command.params)
@@ -57,7 +55,7 @@ def _command(name: str, command: Any) -> str:
         if not _is_option(each)
     ]
     usage = " ".join([name, *required, *(["[OPTIONS]"] if optional else []), *arguments])
-    parts = [f"### {name}\n", f"```\n{usage}\n```\n", *_paragraphs(command.help)]
+    parts = [f"{level} {name}\n", f"```\n{usage}\n```\n", *_paragraphs(command.help)]
     if command.params:
         rows = [f"| `{_signature(each)}` | {_meaning(each)} |" for each in command.params]
         parts.append(_table("argument or option", "meaning", rows))
@@ -91,7 +89,8 @@ def _meaning(parameter: Any) -> str:
 
 
 def _paragraphs(text: str) -> list[str]:
-    return [fill(_escape(each), 100) + "\n" for each in text.split("\n\n") if each]
+    parts = [_escape(each) for each in text.split("\n\n") if each]
+    return [fill(each, 100, break_on_hyphens=False) + "\n" for each in parts]
 
 
 def _escape(text: str) -> str:

@@ -2,23 +2,41 @@
 
 import sys
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Annotated
 
 import typer
 
 from ..errors import InputError
-from .options import Wait
+from ..paper import studies
+from .options import Wait, one_of
 
 Only = Annotated[
     list[str] | None,
-    typer.Option(metavar="STUDY", help="Only this study; may be repeated."),
+    typer.Option(
+        metavar="STUDY",
+        help="Only this study; may be repeated.",
+        autocompletion=one_of(
+            lambda: [
+                module.name
+                for module in iter_modules(studies.__path__)
+                if not module.name.startswith("_")
+            ]
+        ),
+    ),
+]
+Scale = Annotated[
+    str,
+    typer.Option(
+        metavar="SCALE",
+        help="Size of the work: laptop, gpu or paper.",
+        autocompletion=one_of(lambda: ("laptop", "gpu", "paper")),
+    ),
 ]
 
 
 def reproduce(
-    scale: Annotated[
-        str, typer.Option(metavar="SCALE", help="Size of the work: laptop, gpu or paper.")
-    ] = "laptop",
+    scale: Scale = "laptop",
     only: Only = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the reports.")] = Path(
         "reports"
@@ -53,9 +71,7 @@ def rescore(
         Path,
         typer.Argument(metavar="DIR", help="A folder with stored results, such as reports/gpu."),
     ] = Path("reports/gpu"),
-    scale: Annotated[
-        str, typer.Option(metavar="SCALE", help="The scale of these results.")
-    ] = "gpu",
+    scale: Scale = "gpu",
     only: Only = None,
     wait: Wait = False,
 ) -> None:

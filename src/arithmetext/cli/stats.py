@@ -8,9 +8,11 @@ import typer
 
 from .. import cost
 from ..integers import parse_integer
-from .options import MOST_SEED, AsJson, Cluster, Command, Count, Start, at_least, parse_range
+from .options import MOST_SEED, AsJson, Cluster, Command, Count, Group, Start, at_least, parse_range
 
 app = typer.Typer(
+    cls=Group,
+    name="stats",
     help="Compute statistics of the text: entropy, divergence, ranks.",
     no_args_is_help=True,
 )

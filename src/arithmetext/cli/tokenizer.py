@@ -12,7 +12,7 @@ import typer
 from .. import cost
 from ..errors import InputError
 from ..integers import parse_integer
-from .options import MOST_SEED, AsJson, Command, at_least
+from .options import MOST_SEED, AsJson, Command, Group, at_least
 
 if TYPE_CHECKING:
     from ..text.sieve import Words
@@ -23,6 +23,8 @@ MOST_SHOWN = 10_000  # integers that `nt tokenizer show` can show
 INPUT_BLOCK = 1 << 20  # characters of standard input to read at once
 
 app = typer.Typer(
+    cls=Group,
+    name="tokenizer",
     help="Train and use tokenizers: byte-pair encoding or whole words.",
     no_args_is_help=True,
 )

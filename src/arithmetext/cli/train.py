@@ -11,12 +11,17 @@ import typer
 
 from ..errors import InputError
 from ..integers import format_integer
-from .options import AsJson, Wait
+from .options import AsJson, Wait, one_of
 
 
 def train(
     recipe: Annotated[
-        str | None, typer.Argument(metavar="RECIPE", help="Name of a recipe; see `nt recipes`.")
+        str | None,
+        typer.Argument(
+            metavar="RECIPE",
+            help="Name of a recipe; see `nt recipes`.",
+            autocompletion=one_of(lambda: import_module("arithmetext.training.recipes").RECIPES),
+        ),
     ] = None,
     settings: Annotated[
         list[str] | None,
