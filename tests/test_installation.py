@@ -1,16 +1,20 @@
-"""The core without extras, installed as a wheel in an environment of its own."""
+"""The package: sdist and wheel, and the core without extras in an environment of its own."""
 
+import email
 import json
 import os
 import re
 import subprocess
 import sys
+import tarfile
 import tomllib
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
 
+import arithmetext
 from arithmetext import extras
 from arithmetext.cli import train
 
@@ -62,14 +66,56 @@ def run(folder: Path, *command: object) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_core_alone(tmp_path: Path) -> None:
+def successful(folder: Path, *command: object) -> None:
+    answer = run(folder, *command)
+    assert answer.returncode == 0, answer.stderr
+
+
+@pytest.fixture(scope="module")
+def distributions(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The sdist, and the wheel built from it."""
+    folder = tmp_path_factory.mktemp("dist")
+    successful(ROOT, sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", folder)
+    [sdist] = folder.iterdir()
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel"]
+    successful(folder, *pip, "--no-deps", "--no-build-isolation", "-w", folder, sdist)
+    [wheel] = folder.glob("*.whl")
+    return sdist, wheel
+
+
+def test_what_is_packaged(distributions: tuple[Path, Path]) -> None:
+    with tarfile.open(distributions[0]) as archive:
+        packed = {Path(name) for name in archive.getnames()}
+    assert {path.parts[1] for path in packed} == {
+        *("src", "docs", "README.md", "CHANGELOG.md", "CITATION.cff", "LICENSE"),
+        *("pyproject.toml", "PKG-INFO", ".gitignore"),
+    }
+    source = ROOT / "src" / "arithmetext"
+    ours = {
+        path.relative_to(source.parent).as_posix()
+        for path in source.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert {"arithmetext/py.typed", "arithmetext/paper/report/style.css"} <= ours
+    with zipfile.ZipFile(distributions[1]) as archive:
+        packages = {name for name in archive.namelist() if ".dist-info/" not in name}
+        about = {name.partition(".dist-info/")[2] for name in archive.namelist()}
+        [metadata] = [name for name in archive.namelist() if name.endswith("/METADATA")]
+        fields = email.message_from_bytes(archive.read(metadata))
+    assert packages == ours
+    assert {"licenses/LICENSE", "entry_points.txt"} <= about
+    assert (fields["Name"], fields["Version"]) == ("arithmetext", arithmetext.__version__)
+    assert (fields["License-Expression"], fields["Requires-Python"]) == ("MIT", ">=3.11")
+
+
+def test_the_core_alone(distributions: tuple[Path, Path], tmp_path: Path) -> None:
     """One test, since installing takes most of its time."""
     venv.create(tmp_path, with_pip=False, symlinks=os.name != "nt")
     programs = tmp_path / ("Scripts" if os.name == "nt" else "bin")
     python, nt = programs / "python", programs / "nt"
     options = ["--quiet", "--no-compile", "--retries", "1", "--disable-pip-version-check"]
-    pip = [sys.executable, "-m", "pip", "--python", python, "install", *options, ROOT]
-    answer = run(tmp_path, *pip)
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", *options]
+    answer = run(tmp_path, *pip, distributions[1])
     if answer.returncode and "connection" in answer.stderr.lower():
         pytest.skip("no package index can be reached")
     assert answer.returncode == 0, answer.stderr
