@@ -2,6 +2,7 @@
 
 import platform
 import re
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -44,6 +45,13 @@ def compare(
             for who, cases in rates.items()
         },
     }
+
+
+def timed(work: Callable[[], Any]) -> float:
+    """The seconds that a function takes."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
 
 
 def machine() -> str:

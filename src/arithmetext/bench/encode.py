@@ -1,13 +1,14 @@
 """`nt bench encode`: the speed of turning words into tokens.
 
-The peers are Hugging Face tokenizers and tiktoken. They encode the spelled text; we encode packed
-words.
+The peers load our vocabulary and encode the spelled text; we encode packed words. tokie uses the
+algorithm of GitHub's `bpe`, whose own Python bindings have fixed vocabularies (docs/tokens.md).
 """
 
+import os
 import tempfile
-import time
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 from ..text.sieve import words
 from ..tokens import BPE
 from ..tokens.spelling import spell
-from .comparison import Timers, compare
+from .comparison import Timers, compare, timed
 
 
 def measure() -> dict[str, Any]:
@@ -27,30 +28,33 @@ def measure() -> dict[str, Any]:
     ids = tokenizer.encode(short)
     timers: Timers = {
         "ours": {
-            "1 MB": partial(_timed, lambda: tokenizer.encode(short, threads=1)),
-            "1e7 words": partial(_timed, lambda: tokenizer.encode(long, threads=1)),
-            "1e7 words, 2 threads": partial(_timed, lambda: tokenizer.encode(long, threads=2)),
+            "1 MB": partial(timed, lambda: tokenizer.encode(short, threads=1)),
+            "1e7 words": partial(timed, lambda: tokenizer.encode(long, threads=1)),
+            "1e7 words, 2 threads": partial(timed, lambda: tokenizer.encode(long, threads=2)),
         }
     }
     characters = len(spell(long))
     counts = {"1 MB": len(text), "1e7 words": characters, "1e7 words, 2 threads": characters}
-    if find_spec("tokenizers"):
-        from tokenizers import Tokenizer
-
-        with tempfile.NamedTemporaryFile(suffix=".json") as file:
-            tokenizer.save(Path(file.name))
-            theirs = Tokenizer.from_file(file.name)
-        assert np.array_equal(theirs.encode(text).ids, ids)
-        timers["Hugging Face tokenizers"] = {"1 MB": partial(_timed, lambda: theirs.encode(text))}
-    if find_spec("tiktoken"):
-        from tiktoken import Encoding
-
-        ranks = {token.encode(): rank for rank, token in enumerate(tokenizer.vocabulary)}
-        tiktoken = Encoding(
-            "arithmetext", pat_str=r"[\s\S]+", mergeable_ranks=ranks, special_tokens={}
-        )
-        assert np.array_equal(tiktoken.encode_ordinary(text), ids)
-        timers["tiktoken"] = {"1 MB": partial(_timed, lambda: tiktoken.encode_ordinary(text))}
+    peers: dict[str, tuple[str, Callable[[Any, BPE, str], Callable[[str], Any]]]] = {
+        "Hugging Face tokenizers": (
+            "tokenizers",
+            lambda m, _, file: m.Tokenizer.from_file(file).encode,
+        ),
+        "tiktoken": ("tiktoken", _tiktoken),
+        "kitoken": ("kitoken", lambda m, _, file: m.Kitoken.from_tokenizers_file(file).encode),
+        "fastokens": ("fastokens", lambda m, _, file: m.Tokenizer.from_file(file).encode),
+    }
+    if hasattr(os, "sched_setaffinity"):  # on Linux
+        peers["tokie"] = "tokie", _tokie
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "tokenizer.json"
+        tokenizer.save(file)
+        for peer, (module, prepare) in peers.items():
+            if find_spec(module):
+                encode = prepare(import_module(module), tokenizer, str(file))
+                encoded = encode(text)
+                assert np.array_equal(getattr(encoded, "ids", encoded), ids), peer
+                timers[peer] = {"1 MB": partial(timed, partial(encode, text))}
     return compare(
         timers,
         counts,
@@ -63,7 +67,25 @@ def measure() -> dict[str, Any]:
     )
 
 
-def _timed(work: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+def _tiktoken(tiktoken: Any, tokenizer: BPE, file: str) -> Callable[[str], Any]:
+    ranks = {token.encode(): rank for rank, token in enumerate(tokenizer.vocabulary)}
+    encoding: Any = tiktoken.Encoding(
+        "arithmetext", pat_str=r"[\s\S]+", mergeable_ranks=ranks, special_tokens={}
+    )
+    encode: Callable[[str], Any] = encoding.encode_ordinary
+    return encode
+
+
+def _tokie(tokie: Any, tokenizer: BPE, file: str) -> Callable[[str], Any]:
+    """On one CPU; with more it cuts a text of 10,000 bytes or more, and ids at the cuts differ."""
+    theirs = tokie.Tokenizer.from_json(file)
+
+    def encode(text: str) -> Any:
+        cpus = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {min(cpus)})
+        try:
+            return theirs.encode(text)
+        finally:
+            os.sched_setaffinity(0, cpus)
+
+    return encode

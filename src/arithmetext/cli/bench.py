@@ -23,9 +23,10 @@ def bench(
 ) -> None:
     """Measure speed beside other installed libraries.
 
-    The other libraries are PARI/GP and primesieve for sieve, Hugging Face tokenizers and tiktoken
-    for encode, Hugging Face's GPT-2 for train and generate, hmmlearn, pomegranate and dynamax for
-    hmm. The subject start measures how long short commands take.
+    The other libraries are PARI/GP and primesieve for sieve; Hugging Face tokenizers, tiktoken,
+    kitoken, fastokens and tokie for encode; Hugging Face's GPT-2 for train and generate;
+    CTranslate2, on a CPU, for generate; hmmlearn, pomegranate and dynamax for hmm. The subject
+    start measures how long short commands take.
     """
     if subject not in SUBJECTS:
         raise InputError(f"nothing to measure called {subject!r}; try: {', '.join(SUBJECTS)}")
