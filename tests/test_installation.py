@@ -50,6 +50,7 @@ LACKING = {
     "evaluate locator": "PyTorch: pip install 'arithmetext[models]'",
     "reproduce": "Matplotlib: pip install 'arithmetext[report]'",
     "report": "Matplotlib: pip install 'arithmetext[report]'",
+    "arrays 2 10 --out x.parquet": "PyArrow: pip install 'arithmetext[parquet]'",
     "find 10 --cluster tcp://127.0.0.1:1": "Dask: pip install 'arithmetext[cluster]'",
 }
 
