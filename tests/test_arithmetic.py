@@ -182,7 +182,7 @@ def test_ranges_are_checked(lo: int, hi: int) -> None:
 
 
 def test_a_table_as_csv(nt) -> None:
-    answer = nt("arrays", "63", "2", "--fields", "big_omega,mobius,prime")
+    answer = nt("arrays", "63", "2", "--fields", "big_omega, mobius,prime")
     assert answer.stdout == "n,big_omega,mobius,prime\n63,3,0,0\n64,6,0,0\n"
     lines = nt("arrays", "60", "1").stdout.split()
     assert lines == [f"n,{commands.ALL}", "60,202,3,4,0,0,0,2,3,4"]

@@ -34,7 +34,7 @@ def arrays(
     from ..text import arithmetic, sieve, tables
 
     lo, hi = parse_range(start, count)
-    names = fields.split(",")
+    names = [name.strip() for name in fields.split(",")]
     sieve.check_range(lo, hi)
     arithmetic.check_fields(names)
     if out is not None:
