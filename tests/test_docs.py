@@ -64,11 +64,12 @@ def test_pages_can_be_read_in_a_terminal(page: Path) -> None:
         assert all(len(part.strip().splitlines()) <= 5 for part in paragraphs), block
 
 
-def test_the_tour_prints_what_the_readme_shows(nt: Run) -> None:
+@pytest.mark.parametrize("page", ["README.md", "docs/number-theory.md"])
+def test_commands_print_what_the_page_shows(nt: Run, page: str) -> None:
     """Every example that begins with `$ nt`; `…` stands for lines that are left out."""
-    blocks = re.findall(r"```console\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    blocks = re.findall(r"```console\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL)
     shown = [part for block in blocks for part in re.split(r"^\$ ", block, flags=re.M) if part]
-    assert len(shown) > 3
+    assert len(shown) > 2
     for example in shown:
         command, _, expected = example.partition("\n")
         standard_input = ""
@@ -129,3 +130,12 @@ WITH_EXAMPLES = [
 def test_examples_in_docstrings(module: str) -> None:
     outcome = doctest.testmod(importlib.import_module(module), optionflags=doctest.ELLIPSIS)
     assert outcome.attempted > 0 and outcome.failed == 0
+
+
+def test_examples_of_number_theory() -> None:
+    """Those that take less than a second, which the page shows with `>>>`."""
+    text = (ROOT / "docs" / "number-theory.md").read_text(encoding="utf-8")
+    examples = "\n".join(re.findall(r"```pycon\n(.*?)```", text, re.DOTALL))
+    test = doctest.DocTestParser().get_doctest(examples, {}, "number-theory.md", None, 0)
+    outcome = doctest.DocTestRunner().run(test)
+    assert outcome.attempted > 5 and outcome.failed == 0

@@ -51,6 +51,7 @@ LACKING = {
     "reproduce": "Matplotlib: pip install 'arithmetext[report]'",
     "report": "Matplotlib: pip install 'arithmetext[report]'",
     "export 2 10 --parquet words": "PyArrow: pip install 'arithmetext[parquet]'",
+    "arrays 2 10 --out x.parquet": "PyArrow: pip install 'arithmetext[parquet]'",
     "find 10 --cluster tcp://127.0.0.1:1": "Dask: pip install 'arithmetext[cluster]'",
 }
 

@@ -14,6 +14,7 @@ COMMANDS = [
     ["tree", "360"],
     ["recipes"],
     ["words", "1e13", "100"],
+    ["arrays", "1e13", "100"],
     ["census", "1e3"],
 ]
 SCRIPT = """
@@ -43,11 +44,11 @@ def test_commands_import_only_what_they_need() -> None:
     assert all(line.startswith("Usage: ") for line in cut)  # no summary in the help is cut short
     assert "ntp-laptop" in answer.stdout
     assert "11001100\n101010\n" in answer.stdout  # 10^13 = 2^13 · 5^13, and the next
-    light, words, census = loaded[:6], loaded[6], loaded[7]
+    light, words, arrays, census = loaded[:6], loaded[6], loaded[7], loaded[8]
     for modules in light:
         assert not modules & {"numpy", "numba", "torch", "scipy", "rich.console"}
     assert "numpy" in words
-    assert "numba" not in words
+    assert "numba" not in words | arrays
     assert "numba" in census
     assert not census & {"torch", "scipy", "matplotlib", "rich.console"}
 

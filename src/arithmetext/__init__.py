@@ -15,6 +15,17 @@ if TYPE_CHECKING:
     from .counting.census import census
     from .counting.dictionary import dictionary_size
     from .counting.histograms import count_words
+    from .text.arithmetic import (
+        arrays,
+        big_omega,
+        edges,
+        heights,
+        is_prime,
+        is_squarefree,
+        leaves,
+        mobius,
+        omega,
+    )
     from .text.sieve import segments, words
 
 __version__ = "0.1.0"
@@ -22,11 +33,20 @@ __version__ = "0.1.0"
 __all__ = [
     "InputError",
     "Tree",
+    "arrays",
+    "big_omega",
     "census",
     "count_words",
     "dictionary_size",
+    "edges",
     "factor",
+    "heights",
+    "is_prime",
+    "is_squarefree",
     "least",
+    "leaves",
+    "mobius",
+    "omega",
     "pack",
     "packed",
     "segments",
@@ -39,9 +59,18 @@ __all__ = [
 
 # Imported on first use, because these modules need numpy and numba.
 _LAZY = {
+    "arrays": "text.arithmetic",
+    "big_omega": "text.arithmetic",
     "census": "counting.census",
     "count_words": "counting.histograms",
     "dictionary_size": "counting.dictionary",
+    "edges": "text.arithmetic",
+    "heights": "text.arithmetic",
+    "is_prime": "text.arithmetic",
+    "is_squarefree": "text.arithmetic",
+    "leaves": "text.arithmetic",
+    "mobius": "text.arithmetic",
+    "omega": "text.arithmetic",
     "segments": "text.sieve",
     "words": "text.sieve",
 }

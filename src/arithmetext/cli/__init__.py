@@ -20,7 +20,7 @@ import typer
 from .. import __version__
 from ..errors import InputError
 from ..extras import what_to_install
-from . import bench, evaluate, reproduce, search, stats, text, tokenizer, train, trees
+from . import arithmetic, bench, evaluate, reproduce, search, stats, text, tokenizer, train, trees
 from .options import Command
 
 app = typer.Typer(
@@ -36,7 +36,14 @@ app = typer.Typer(
 # In the order of `nt --help` and docs/commands.md, which has a section for each key.
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Integers": (trees.tree, trees.word),
-    "Text": (text.words, text.export, text.census, text.dictionary),
+    "Text": (
+        text.words,
+        text.export,
+        arithmetic.arrays,
+        arithmetic.sequence,
+        text.census,
+        text.dictionary,
+    ),
     "Search": (search.find, search.locate, search.horizon),
     "Models": (train.recipes, train.train, evaluate.generate, evaluate.evaluate),
     "The paper": (reproduce.reproduce, reproduce.rescore, reproduce.report),

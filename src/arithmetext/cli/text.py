@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from .. import cost, trees
+from ..errors import InputError
 from ..integers import parse_integer
-from .options import AsJson, Count, Start, at_least, parse_range, plural
+from .options import AsJson, AsList, Count, Start, at_least, parse_range, plural, print_items
 
 
 def words(
@@ -21,18 +22,24 @@ def words(
             metavar="FILE", help="Save to a file: .txt, or .npy or .npz for packed words."
         ),
     ] = None,
+    as_list: AsList = None,
 ) -> None:
     """Print the words of consecutive integers, or save them."""
     from ..text import export, sieve
 
     lo, hi = parse_range(start, count)
     sieve.check_range(lo, hi)
+    if out is not None and as_list:
+        raise InputError("--format is for printing: leave it out, or leave out --out")
     if out is not None:
         cost.check(cost.export(lo, hi, out.suffix), out.resolve().parent)
         export.export(out, lo, hi)
         return
-    for _, piece in sieve.segments(lo, hi):
-        sys.stdout.buffer.write(export.lines(piece))
+    pieces = (export.lines(piece) for _, piece in sieve.segments(lo, hi))
+    if as_list:
+        print_items(([f'"{word}"' for word in piece.decode().split()] for piece in pieces), as_list)
+    else:
+        sys.stdout.buffer.writelines(pieces)
 
 
 def export(
