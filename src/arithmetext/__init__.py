@@ -12,24 +12,34 @@ from .errors import InputError
 from .trees import Tree, factor, least, pack, packed, tree, tree_of_word, unpack, word
 
 if TYPE_CHECKING:
-    from .counting.census import census
+    from .counting.census import Census, census
     from .counting.dictionary import dictionary_size
     from .counting.histograms import count_words
+    from .evaluation.report import Evaluation, evaluate
+    from .text.sentence import Sentence, sentence
     from .text.sieve import segments, words
+    from .training.run_folder import RunFolder, run_folder
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Census",
+    "Evaluation",
     "InputError",
+    "RunFolder",
+    "Sentence",
     "Tree",
     "census",
     "count_words",
     "dictionary_size",
+    "evaluate",
     "factor",
     "least",
     "pack",
     "packed",
+    "run_folder",
     "segments",
+    "sentence",
     "tree",
     "tree_of_word",
     "unpack",
@@ -37,12 +47,19 @@ __all__ = [
     "words",
 ]
 
-# Imported on first use, because these modules need numpy and numba.
+# Imported on first use, because these modules need numpy, and some of them numba or torch.
 _LAZY = {
+    "Census": "counting.census",
+    "Evaluation": "evaluation.report",
+    "RunFolder": "training.run_folder",
+    "Sentence": "text.sentence",
     "census": "counting.census",
     "count_words": "counting.histograms",
     "dictionary_size": "counting.dictionary",
+    "evaluate": "evaluation.report",
+    "run_folder": "training.run_folder",
     "segments": "text.sieve",
+    "sentence": "text.sentence",
     "words": "text.sieve",
 }
 
