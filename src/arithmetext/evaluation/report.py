@@ -1,7 +1,7 @@
 """Measure a model near one integer: the report that `nt evaluate` prints and notebooks show."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 from os import PathLike, fspath
 from typing import Any
@@ -28,7 +28,7 @@ class Evaluation:
     prompts: int
     sequences: int  # scored for each likelihood
     seed: int
-    metrics: dict[str, Any]  # plain data, as `measure` returns it
+    metrics: dict[str, Any] = field(repr=False)  # plain data, as `measure` returns it
 
     def __str__(self) -> str:
         return "\n".join([f"{self.model} ({self.run})", *_lines(self)])

@@ -1,7 +1,7 @@
 """Read the folder of a run, whether it is finished, interrupted or still training."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite
 from os import PathLike
 from pathlib import Path
@@ -19,8 +19,8 @@ class RunFolder:
 
     folder: Path
     config: Config
-    metrics: list[dict[str, Any]]  # the rows of metrics.jsonl
-    environment: dict[str, Any]  # the versions and the device that the run began with
+    metrics: list[dict[str, Any]] = field(repr=False)  # the rows of metrics.jsonl
+    environment: dict[str, Any] = field(repr=False)  # versions and device when the run began
 
     @property
     def steps(self) -> int:
