@@ -28,7 +28,8 @@ def run(notebook: Any, folder: str) -> Any:
         coalesce_streams=True,
         resources={"metadata": {"path": folder}},
     )
-    client.execute()
+    # Apart from IPython's settings of the user, which may change what cells print.
+    client.execute(env=os.environ | {"IPYTHONDIR": str(Path(folder, "ipython"))})
     executed.metadata = notebook.metadata  # without the version of Python
     return executed
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import InputError
 from .trees import Tree, factor, least, pack, packed, tree, tree_of_word, unpack, word
+from .version import __version__ as __version__
 
 if TYPE_CHECKING:
     from .counting.census import Census, census
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from .text.sentence import Sentence, sentence
     from .text.sieve import segments, words
     from .training.run_folder import RunFolder, run_folder
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Census",
