@@ -27,6 +27,8 @@ PLACES = [
     "tree N",
     "words N 10",
     "words 2 N",
+    "export N 10 --parquet no",
+    "export 2 N --parquet no",
     "census N",
     "census 100 --top N",
     "find 10 --to N",
@@ -84,6 +86,7 @@ def test_bad_numbers_are_refused(
     [
         ("words 2 1e18 --out words.npy", "on disk, and"),
         ("words 2 1e18 --out words.npz", "on disk, and"),
+        ("export 2 1e18 --parquet words", "on disk, and"),
         ("find 10 --to 1e18", "this would take about"),
         ("stats divergence 1e18", "this would take about"),
         ("stats entropy 2 1e18", "this would take about"),

@@ -86,6 +86,7 @@ def test_a_table_larger_than_the_memory_is_refused() -> None:
 
 COMMANDS: dict[str, Callable[..., Any]] = {
     "words": lambda folder: text.words("2", "1e4", folder / "words.npy"),
+    "export": lambda folder: text.export("2", "1e4", folder / "words"),
     "find": lambda folder: search.find("10 10", "2", "1e4"),
     "census": lambda folder: text.census("1e4"),
     "divergence": lambda folder: stats.divergence("1e4", 4),

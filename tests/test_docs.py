@@ -4,11 +4,16 @@ import doctest
 import importlib
 import re
 import shlex
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from arithmetext.models.files import save
 from arithmetext.paper import quotes
+from arithmetext.text.splits import splits
+from arithmetext.training.recipes import recipe
 from conftest import Run
 
 ROOT = Path(__file__).parents[1]
@@ -75,6 +80,41 @@ def test_the_tour_prints_what_the_readme_shows(nt: Run) -> None:
             standard_input = answer.stdout
         pattern = re.escape(expected.strip()).replace("…", ".*")
         assert re.fullmatch(pattern, answer.stdout.strip(), re.DOTALL), command
+
+
+@pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")
+def test_examples_for_pytorch_work(
+    nt: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page docs/pytorch.md, from top to bottom, with an untrained model of the recipe."""
+    for module in ("torchdata", "datasets", "pyarrow", "transformers"):
+        pytest.importorskip(module, reason=f"{module} is not installed")
+    config = recipe("ntp-laptop")
+    tokenizer = config.tokens.tokenizer(config.text, config.n)
+    model = config.model.build(tokenizer.size, "ntp")
+    save(model, tokenizer, tmp_path / "runs" / "ntp-laptop" / "model")
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "pytorch.md").read_text("utf-8")
+    names: dict[str, Any] = {}
+    ran = 0
+    for number, (kind, code) in enumerate(re.findall(r"```(\w*)\n(.*?)```", page, re.DOTALL)):
+        if not kind:
+            assert nt(*shlex.split(code)[1:]).returncode == 0
+            continue
+        lacking = {"transformer_lens", "nnsight"} & set(re.findall(r"^from (\w+)", code, re.M))
+        if any(find_spec(module) is None for module in lacking):
+            continue
+        path = tmp_path / f"example{number}.py"  # nnsight reads the source of what it runs
+        path.write_text(code, encoding="utf-8")
+        exec(compile(code, path, "exec"), names)
+        ran += 1
+    assert ran >= 5
+    assert names["dataset"].windows.tokenizer.size == 256
+    assert names["dataset"].windows.ranges == list(splits(10**11).train)
+    for name in {"cache", "hidden"} & names.keys():
+        value = names[name]
+        hidden = value["blocks.1.hook_resid_post"] if name == "cache" else value
+        assert hidden.shape == (4, 256, 128)
 
 
 SOURCE = ROOT / "src"

@@ -21,7 +21,7 @@ LARGE = 1e9  # bytes of memory or disk; work that needs more is announced
 ENDLESS = 365 * 86400.0  # seconds; work that takes longer is refused
 
 # suffix of a file: (nanoseconds, bytes) per word
-_FILES = {".txt": (50, 9), ".npy": (9, 8), ".npz": (290, 1)}
+_FILES = {".txt": (50, 9), ".npy": (9, 8), ".npz": (290, 1), ".parquet": (60, 1.4)}
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ app = typer.Typer(
 # In the order of `nt --help` and docs/commands.md, which has a section for each key.
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Integers": (trees.tree, trees.word),
-    "Text": (text.words, text.census, text.dictionary),
+    "Text": (text.words, text.export, text.census, text.dictionary),
     "Search": (search.find, search.locate, search.horizon),
     "Models": (train.recipes, train.train, evaluate.generate, evaluate.evaluate),
     "The paper": (reproduce.reproduce, reproduce.rescore, reproduce.report),

@@ -1,4 +1,4 @@
-"""`nt words`, `nt census` and `nt dictionary`: write or count the words of a range."""
+"""`nt words`, `nt export`, `nt census`, `nt dictionary`: write or count the words of a range."""
 
 import json
 import sys
@@ -33,6 +33,26 @@ def words(
         return
     for _, piece in sieve.segments(lo, hi):
         sys.stdout.buffer.write(export.lines(piece))
+
+
+def export(
+    start: Start,
+    count: Count,
+    parquet: Annotated[
+        Path,
+        typer.Option(metavar="FOLDER", help="New folder for the Parquet files and the card."),
+    ],
+) -> None:
+    """Save words as a dataset for Hugging Face.
+
+    `datasets.load_dataset(FOLDER)` reads it: Parquet files with the columns n, word and packed, and
+    a dataset card.
+    """
+    from ..text import dataset
+
+    lo, hi = parse_range(start, count)
+    cost.check(cost.export(lo, hi, ".parquet"), parquet.resolve().parent)
+    dataset.export(parquet, lo, hi)
 
 
 def census(
