@@ -55,7 +55,8 @@ def test_commands_import_only_what_they_need() -> None:
 
 def test_the_library_makes_few_words_without_numba() -> None:
     code = (
-        "import sys, arithmetext as nt; few = nt.words(4000, 4200); assert 'numba' not in"
-        " sys.modules; import numba; assert (few == nt.words(4000, 4200)).all()"
+        "import sys, arithmetext as nt; few = nt.words(4000, 4200);"
+        " nt.sentence(2, 100)._repr_html_(); assert 'numba' not in sys.modules;"
+        " import numba; assert (few == nt.words(4000, 4200)).all()"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

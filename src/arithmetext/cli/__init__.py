@@ -17,9 +17,9 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from .. import __version__
 from ..errors import InputError
 from ..extras import what_to_install
+from ..version import __version__
 from . import arithmetic, bench, evaluate, reproduce, search, stats, text, tokenizer, train, trees
 from .options import Command
 

@@ -74,15 +74,13 @@ def census(
     This does not visit every integer: X = 1e13 takes seconds.
     """
     from ..counting.census import census as count
-    from ..counting.census import unigram_entropy
 
     bound = parse_integer(x)
     cost.check(cost.census(bound))
     counts = count(bound)
-    entropy = unigram_entropy(counts)
     if as_json:
         spelled = {trees.unpack(word): number for word, number in counts.items()}
-        print(json.dumps({"x": bound, "entropy_bits": entropy, "counts": spelled}))
+        print(json.dumps({"x": bound, "entropy_bits": counts.entropy, "counts": spelled}))
         return
     width = max(5, len(f"{bound:,}"))
     print(f"{'word':24} {'count':>{width}} {'share':>10}   least n")
@@ -90,7 +88,7 @@ def census(
         word = trees.unpack(packed)
         share = number / (bound - 1)
         print(f"{word:24} {number:>{width},} {share:10.5%}   {trees.least(word):,}")
-    print(f"\n{plural(len(counts), 'word')}, {entropy:.6f} bits per word")
+    print(f"\n{plural(len(counts), 'word')}, {counts.entropy:.6f} bits per word")
 
 
 def dictionary(

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import __version__
 from ..files import whole_folder
 from ..trees import unpack
+from ..version import __version__
 from .sieve import Words, check_range, segments
 
 # Integers in a file, about 24 MB. Segments are cut at multiples of smaller powers of two, so no
