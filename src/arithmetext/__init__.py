@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .counting.census import Census, census
     from .counting.dictionary import dictionary_size
     from .counting.histograms import count_words
+    from .evaluation.report import Evaluation, evaluate
     from .text.arithmetic import (
         arrays,
         big_omega,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
         mobius,
         omega,
     )
-    from .evaluation.report import Evaluation, evaluate
     from .text.sentence import Sentence, sentence
     from .text.sieve import segments, words
     from .training.run_folder import RunFolder, run_folder
