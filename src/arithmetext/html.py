@@ -183,7 +183,8 @@ def _table(titles: Sequence[str], rows: Iterable[Sequence[object]], *, left: int
         parts = []
         for i, cell in enumerate(cells):
             shown = cell if isinstance(cell, Html) else escape(str(cell))
-            style = f"text-align:{'left' if i < left else 'right'};vertical-align:bottom"
+            side = "left" if i < left else "right"
+            style = f"text-align:{side};vertical-align:bottom;padding:0 0.5em"
             parts.append(f'<{tag} style="{style}">{shown}</{tag}>')
         return f"<tr>{''.join(parts)}</tr>"
 
