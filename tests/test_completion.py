@@ -15,6 +15,7 @@ import typer
 from arithmetext import bench
 from arithmetext.cli import COMMANDS, app, completion, names
 from arithmetext.paper import studies, study
+from arithmetext.text import arithmetic
 from arithmetext.training.recipes import RECIPES
 from conftest import NT, Run
 
@@ -53,6 +54,7 @@ def test_commands_and_options(candidates) -> None:
 def test_values(candidates, tmp_path: Path) -> None:
     assert candidates("train", "") == list(RECIPES)
     assert candidates("train", "--wait", "mlm-l") == ["mlm-laptop"]
+    assert candidates("sequence", "") == list(arithmetic.FIELDS)
     assert candidates("bench", "") == list(bench.SUBJECTS)
     assert candidates("reproduce", "--scale", "") == list(study.SCALES)
     files = Path(studies.__file__).parent.glob("[!_]*.py")

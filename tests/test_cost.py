@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arithmetext import InputError, cost, memory
-from arithmetext.cli import search, stats, text, tokenizer
+from arithmetext.cli import arithmetic, search, stats, text, tokenizer
 from arithmetext.cost import Cost
 from arithmetext.counting.census import _tabulate
 from arithmetext.counting.histograms import HashTable
@@ -86,6 +86,9 @@ def test_a_table_larger_than_the_memory_is_refused() -> None:
 
 COMMANDS: dict[str, Callable[..., Any]] = {
     "words": lambda folder: text.words("2", "1e4", folder / "words.npy"),
+    "export": lambda folder: text.export("2", "1e4", folder / "words"),
+    "arrays": lambda folder: arithmetic.arrays("2", "1e4", "omega", folder / "omega.npy"),
+    "sequence": lambda folder: arithmetic.sequence("omega", "1e4"),
     "find": lambda folder: search.find("10 10", "2", "1e4"),
     "census": lambda folder: text.census("1e4"),
     "divergence": lambda folder: stats.divergence("1e4", 4),

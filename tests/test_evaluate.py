@@ -12,11 +12,12 @@ import pytest
 import torch
 from torch import Tensor
 
+import arithmetext as api
 from arithmetext.errors import InputError
 from arithmetext.evaluation import evaluate as evaluating
 from arithmetext.evaluation.codec import to_json
 from arithmetext.evaluation.estimates import Estimate, ratio, share
-from arithmetext.evaluation.evaluate import evaluate, generation_metrics
+from arithmetext.evaluation.evaluate import generation_metrics, measure
 from arithmetext.evaluation.generation import continue_prompts
 from arithmetext.evaluation.prompts import draw
 from arithmetext.evaluation.subjects import EvaluatedModel, subject
@@ -171,10 +172,10 @@ def test_a_model_is_measured_alike_however_many_prompts_are_read_together(
     measured = in_float64(subject(str(folder(tmp_path, kind)), AT))
     monkeypatch.setattr(evaluating, "BETAS", (1.0,))
     monkeypatch.setattr(evaluating, "SEQUENCES_PER_PROMPT", 2)
-    together = evaluate(measured, AT, prompts=5, seed=3)
+    together = measure(measured, AT, prompts=5, seed=3)
     monkeypatch.setattr("arithmetext.evaluation.prompts.BATCH", 2)
     monkeypatch.setattr("arithmetext.evaluation.scoring.BATCH_TOKENS", 16)
-    apart = evaluate(measured, AT, prompts=5, seed=3)
+    apart = measure(measured, AT, prompts=5, seed=3)
     assert json.dumps(apart["generation"]) == json.dumps(together["generation"])
     assert apart["nats_per_word"]["value"] == pytest.approx(
         together["nats_per_word"]["value"], abs=16 * tolerance(64)
@@ -182,7 +183,7 @@ def test_a_model_is_measured_alike_however_many_prompts_are_read_together(
     for a, b in zip(apart["likelihood"], together["likelihood"], strict=True):
         assert a["true"]["value"] == pytest.approx(b["true"]["value"], abs=tolerance(64))
     json.dumps(together, allow_nan=False)
-    other = evaluate(measured, AT, prompts=5, seed=4)
+    other = measure(measured, AT, prompts=5, seed=4)
     assert other["generation"]["words"] != together["generation"]["words"]
     assert set(together["generation"]["slides"]) == (
         {"exact", "block"} if kind == "gpt" else {"exact"}
@@ -317,7 +318,7 @@ def test_likelihoods_are_measured_as_they_should(
     torch.manual_seed(0)
     tokens, trained = WordTokens.commonest(64), recipe("ntp-laptop").text.train
     model = HMM(HMMConfig(states=8, context=80), vocabulary=64)
-    found = evaluate(
+    found = measure(
         EvaluatedModel("it", model, tokens, 80, trained, trained), AT, prompts=8, seed=5
     )
     window = (AT, AT + 10**6 + 1)
@@ -340,7 +341,7 @@ def test_likelihoods_are_measured_as_they_should(
 def test_the_perfect_predictor() -> None:
     bpe = BPE.train(256)
     model = EvaluatedModel("locator", Locator(bpe), bpe, 256, (), ())
-    found = evaluate(model, AT, prompts=2, seed=0)
+    found = measure(model, AT, prompts=2, seed=0)
     assert found["nats_per_word"]["value"] == 0
     made = found["generation"]
     quality = made["slides"]["exact"]
@@ -357,7 +358,7 @@ def test_the_perfect_predictor() -> None:
 
 def test_masked_models_fill_gaps(tmp_path: Path) -> None:
     measured = subject(str(folder(tmp_path, "masked")), AT)
-    found = evaluate(measured, AT, prompts=4, seed=0)
+    found = measure(measured, AT, prompts=4, seed=0)
     assert set(found) == {"at", "window", "masked"}
     rows = found["masked"]
     assert len(rows) == len(evaluating.MASKING_SHARES) * (1 + len(evaluating.BETAS))
@@ -381,10 +382,15 @@ def test_evaluate_command(nt: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     report = json.loads(answer.stdout)
     assert (report["prompts"], report["seed"], report["context"]) == (8, 7, 16)
     assert [window["at"] for window in report["windows"]] == [10**13, 98 * 10**9]
-    here = json.loads(json.dumps(evaluate(subject(str(path), AT), AT, prompts=8, seed=7)))
-    assert report["windows"][0]["generation"] == here["generation"]
+    evaluation = api.evaluate(path, AT, prompts=8, seed=7)
+    here = json.loads(json.dumps(evaluation.metrics))
+    assert report["windows"][0] == here
+    assert {name: getattr(evaluation, name) for name in report if name != "windows"} | {
+        "windows": report["windows"]
+    } == report
     shown = nt("evaluate", path, *options)
     assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.startswith(str(evaluation))
     lines = [line.split() for line in shown.stdout.splitlines()]
 
     def figures(estimate: dict[str, float]) -> list[str]:
@@ -406,6 +412,8 @@ def test_evaluate_command(nt: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_nothing_is_measured_if_a_place_is_refused(refused: Any, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="at least one prompt, not 0"):
+        api.evaluate("locator", prompts=0)
     places = ("--at", "1e13", "--at", "5e9")
     assert "around 5000000000 were used for training" in refused(
         "evaluate", folder(tmp_path, "gpt"), *places

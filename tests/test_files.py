@@ -17,7 +17,14 @@ import pytest
 
 from arithmetext import files
 from arithmetext.errors import InputError
-from arithmetext.files import LOCK, make_folder, sole_writer, whole_file, write_whole
+from arithmetext.files import (
+    LOCK,
+    make_folder,
+    sole_writer,
+    whole_file,
+    whole_folder,
+    write_whole,
+)
 
 needs_locks = pytest.mark.skipif(sys.platform == "win32", reason="uses flock and signals")
 
@@ -189,6 +196,36 @@ def test_a_file_is_synced_before_it_is_renamed(
     with recorded(monkeypatch) as log:
         write_whole(tmp_path / "file", "content")
     assert assert_synced(log) == ["file"]
+
+
+def test_a_folder_is_synced_before_it_is_renamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with recorded(monkeypatch) as log, whole_folder(tmp_path / "folder") as draft:
+        (draft / "inside").mkdir()
+        (draft / "inside" / "file").write_text("content")
+        deep = (draft / "inside" / "file").stat().st_ino
+    assert assert_synced(log) == ["folder"]
+    assert ("sync", deep, None) in log
+    (tmp_path / "plain").mkdir()
+    assert (tmp_path / "folder").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "folder"
+    for error, seen in ((KeyError(), KeyError), (OSError(errno.ENOSPC, "No space"), InputError)):
+        with pytest.raises(seen), whole_folder(path) as draft:
+            (draft / "file").write_text("content")
+            assert not path.exists()
+            raise error
+        assert list(tmp_path.iterdir()) == []
+    path.write_text("older")
+    with pytest.raises(InputError, match="exists already"), whole_folder(path):
+        pass
+    with pytest.raises(InputError, match="cannot write"), whole_folder(path / "inside"):
+        pass
+    assert path.read_text() == "older"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_new_folders_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from arithmetext.cli import train
 
 ROOT = Path(__file__).parents[1]
 # Packages and modules that need more than the core, except for those below.
-LARGER = ("models", "training", "evaluation", "paper")
+LARGER = ("models", "training", "evaluation", "paper", "torch")
 LARGER += ("bench.train", "bench.hmm", "bench.generate")
 SMALL = ("evaluation.alignment", "evaluation.estimates", "evaluation.learning", "evaluation.words")
 
@@ -54,6 +54,8 @@ LACKING = {
     "evaluate locator": "PyTorch: pip install 'arithmetext[models]'",
     "reproduce": "Matplotlib: pip install 'arithmetext[report]'",
     "report": "Matplotlib: pip install 'arithmetext[report]'",
+    "export 2 10 --parquet words": "PyArrow: pip install 'arithmetext[parquet]'",
+    "arrays 2 10 --out x.parquet": "PyArrow: pip install 'arithmetext[parquet]'",
     "find 10 --cluster tcp://127.0.0.1:1": "Dask: pip install 'arithmetext[cluster]'",
 }
 

@@ -13,7 +13,7 @@ import pytest
 from arithmetext.training.config import Config
 from arithmetext.training.loop import train
 from conftest import Run
-from tiny_runs import command, each_optimizer, each_task, tiny, training_rows, weights
+from tiny_runs import command, tiny, training_rows, weights
 
 
 @cache
@@ -51,8 +51,9 @@ def killed(config: Config, out: Path, ripe: Callable[[], bool], delay: float = 0
         run.join()
 
 
-@each_task
-@each_optimizer
+@pytest.mark.parametrize(
+    ("task", "optimizer"), [("ntp", "adamw"), ("mlm", "muon")], ids=["ntp-adamw", "mlm-muon"]
+)
 def test_killed_and_resumed_without_a_trace(
     task: str, optimizer: str, tmp_path: Path, reference: Callable[[str, str], bytes]
 ) -> None:

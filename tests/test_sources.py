@@ -274,7 +274,9 @@ def test_the_key_of_a_run_is_its_configuration_and_its_code(copy: Path) -> None:
         change(copy / file, *ADDED)
         assert run_cache._folder(config) != before
         before = run_cache._folder(config)
-    change(copy / "__init__.py", '__version__ = "', '__version__ = "1')
+    change(copy / "__init__.py", "_LAZY = {", '_LAZY = {"added": "trees",')  # what is public
+    assert run_cache._folder(config) == before
+    change(copy / "version.py", '__version__ = "', '__version__ = "1')
     assert run_cache._folder(config) != before
 
 

@@ -14,6 +14,7 @@ COMMANDS = [
     ["tree", "360"],
     ["recipes"],
     ["words", "1e13", "100"],
+    ["arrays", "1e13", "100"],
     ["census", "1e3"],
 ]
 SCRIPT = """
@@ -43,18 +44,19 @@ def test_commands_import_only_what_they_need() -> None:
     assert all(line.startswith("Usage: ") for line in cut)  # no summary in the help is cut short
     assert "ntp-laptop" in answer.stdout
     assert "11001100\n101010\n" in answer.stdout  # 10^13 = 2^13 · 5^13, and the next
-    light, words, census = loaded[:6], loaded[6], loaded[7]
+    light, words, arrays, census = loaded[:6], loaded[6], loaded[7], loaded[8]
     for modules in light:
         assert not modules & {"numpy", "numba", "torch", "scipy", "rich.console"}
     assert "numpy" in words
-    assert "numba" not in words
+    assert "numba" not in words | arrays
     assert "numba" in census
     assert not census & {"torch", "scipy", "matplotlib", "rich.console"}
 
 
 def test_the_library_makes_few_words_without_numba() -> None:
     code = (
-        "import sys, arithmetext as nt; few = nt.words(4000, 4200); assert 'numba' not in"
-        " sys.modules; import numba; assert (few == nt.words(4000, 4200)).all()"
+        "import sys, arithmetext as nt; few = nt.words(4000, 4200);"
+        " nt.sentence(2, 100)._repr_html_(); assert 'numba' not in sys.modules;"
+        " import numba; assert (few == nt.words(4000, 4200)).all()"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

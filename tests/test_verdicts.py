@@ -31,6 +31,6 @@ def test_only_a_worse_model_with_less_training_is_excused(
     found = unless_trained_less(verdict, worse=worse, tokens=tokens)
     if agrees is False and worse and tokens < PAPER:
         assert found.agrees is None and found.why.endswith("One seed.")
-        assert "tokens only, and the paper's on 4.4e10." in found.why
+        assert "tokens only; one pass over the paper's text has 4.4e10." in found.why
     else:
         assert found == verdict

@@ -37,7 +37,7 @@ def svg_drawing(trees: Sequence[Tree]) -> str:
     layouts = [lay_out(tree, gap=3.2) for tree in trees]
     height = 2 * (margin + radius) + level * max(tree.height for tree in trees)
     ground = height - margin - radius
-    edges, nodes, left = [], [], margin + radius
+    edges, nodes, labels, left = [], [], [], margin + radius
 
     for layout in layouts:
 
@@ -49,17 +49,17 @@ def svg_drawing(trees: Sequence[Tree]) -> str:
             for child in node.children:
                 cx, cy = place(child)
                 edges.append(f'<line x1="{x:g}" y1="{y:g}" x2="{cx:g}" y2="{cy:g}"/>')
-            kind = "root" if node.depth == 0 else "node"
+            colour = "#fff" if node.depth else "#bbb"
             if node.tree.label is None:
-                nodes.append(f'<circle class="{kind}" cx="{x:g}" cy="{y:g}" r="{radius / 2:g}"/>')
+                nodes.append(f'<circle fill="{colour}" cx="{x:g}" cy="{y:g}" r="{radius / 2:g}"/>')
                 continue
             text = _label(node.tree, root=False)
             half = max(radius, len(text) * unit / 2 + 4)
             nodes.append(
-                f'<rect class="{kind}" x="{x - half:g}" y="{y - radius:g}" width="{2 * half:g}"'
+                f'<rect fill="{colour}" x="{x - half:g}" y="{y - radius:g}" width="{2 * half:g}"'
                 f' height="{2 * radius:g}" rx="{radius:g}"/>'
-                f'<text x="{x:g}" y="{y + 4.5:g}">{escape(text)}</text>'
             )
+            labels.append(f'<text x="{x:g}" y="{y + 4.5:g}">{escape(text)}</text>')
         left += layout.width * unit + 2.2 * radius
     width = left - 1.2 * radius + margin
 
@@ -70,16 +70,48 @@ def svg_drawing(trees: Sequence[Tree]) -> str:
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}"'
             f' viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="{escape(title)}">',
             f"<title>{escape(title)}</title>",
-            "<style>line{stroke:#222;stroke-width:1.6}.node{fill:#fff;stroke:#222;stroke-width:1.6}"
-            ".root{fill:#bbb;stroke:#222;stroke-width:1.6}"
-            "text{font:13px ui-monospace,monospace;text-anchor:middle;fill:#111}</style>",
             # A white background, so that the picture can be read on a dark page.
             f'<rect width="{width:.0f}" height="{height:.0f}" rx="6" fill="#fff"/>',
+            # No style sheet: inside a page it would apply to the whole page.
+            '<g stroke="#222" stroke-width="1.6">',
             *edges,
             *nodes,
-            "</svg>\n",
+            '</g><g font-family="ui-monospace,monospace" font-size="13" text-anchor="middle"'
+            ' fill="#111">',
+            *labels,
+            "</g></svg>\n",
         ]
     )
+
+
+def small_svg(tree: Tree) -> str:
+    """Draw a tree as dots, in the colour of the text around it, for use inside a page."""
+    layout, margin, scale = lay_out(tree, gap=1), 5.0, 0.7
+    width = 2 * margin + 7 * max(node.x for node in layout.nodes)
+    height = 2 * margin + 18 * tree.height
+    return (
+        f'<svg width="{scale * width:g}" height="{scale * height:g}"'
+        f' viewBox="0 0 {width:g} {height:g}" role="img" aria-label="Tree of {tree.word}">'
+        '<g stroke="currentColor" stroke-width="1.4" fill="currentColor">'
+        f"{''.join(dots(layout, margin, height - margin))}</g></svg>"
+    )
+
+
+def dots(layout: "Layout", left: float, ground: float) -> list[str]:
+    """The edges and nodes of a small tree, as SVG; the root has the class `root`."""
+
+    def place(node: "Node") -> tuple[float, float]:
+        return left + 7 * node.x, ground - 18 * node.depth
+
+    edges, nodes = [], []
+    for node in layout.nodes:
+        x, y = place(node)
+        for child in node.children:
+            cx, cy = place(child)
+            edges.append(f'<line x1="{x:g}" y1="{y:g}" x2="{cx:g}" y2="{cy:g}"/>')
+        kind = "" if node.depth else ' class="root"'
+        nodes.append(f'<circle{kind} cx="{x:g}" cy="{y:g}" r="3.5"/>')
+    return edges + nodes
 
 
 @dataclass

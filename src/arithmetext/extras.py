@@ -7,6 +7,7 @@ EXTRAS = {
     "matplotlib": ("Matplotlib", "report"),
     "distributed": ("Dask", "cluster"),
     "tensorboard": ("TensorBoard", "tensorboard"),
+    "pyarrow": ("PyArrow", "parquet"),
     "starlette": ("Starlette", "web"),
     "uvicorn": ("Uvicorn", "web"),
 }

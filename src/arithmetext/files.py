@@ -1,7 +1,8 @@
-"""Write files atomically, lock folders against other writers, find the cache folder, read input."""
+"""Write files and folders whole, lock folders, find the cache folder, read input."""
 
 import errno
 import os
+import shutil
 import socket
 import stat
 import sys
@@ -38,10 +39,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     draft = Path(name)
     try:
         yield draft
-        # mkstemp makes files that only their owner may read: set the usual permissions.
-        umask = os.umask(0)
-        os.umask(umask)
-        draft.chmod(0o666 & ~umask)
+        draft.chmod(0o666 & ~_umask())  # mkstemp makes files that only their owner may read
         sync(draft)
         draft.replace(path)
         sync(path.parent)
@@ -49,6 +47,41 @@ def whole_file(path: Path) -> Iterator[Path]:
         raise InputError(f"cannot write {path}: {error.strerror}") from None
     finally:
         draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """Give a temporary folder beside `path` and rename it to `path` when the block ends.
+
+    As with `whole_file`, nothing appears at `path` before everything is complete and on disk. Older
+    folders and files are not replaced: there must be nothing at `path`.
+    """
+    path = path.resolve()
+    if path.exists():
+        raise InputError(f"{path} exists already: choose another folder, or remove this one")
+    try:
+        name = tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from None
+    draft = Path(name)
+    try:
+        yield draft
+        draft.chmod(0o777 & ~_umask())  # mkdtemp makes folders that only their owner may read
+        for each in *draft.rglob("*"), draft:
+            sync(each)
+        draft.rename(path)
+        sync(path.parent)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _umask() -> int:
+    """The permissions that new files of this process do not get."""
+    umask = os.umask(0)
+    os.umask(umask)
+    return umask
 
 
 def sync(path: Path) -> None:

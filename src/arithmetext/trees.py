@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from math import isqrt
 
+from .display import drawn
 from .errors import InputError
 from .integers import MAX_DIGITS
 
@@ -88,6 +89,9 @@ class Tree:
     def formula(self) -> str:
         """The factorisation, with factored exponents: `2^(2·3)·5` for 320."""
         return "·".join(child._power() for child in self.children) or "1"
+
+    def _repr_svg_(self) -> str:
+        return drawn("drawing.svg_drawing", [self])
 
     def _power(self) -> str:
         if not self.children:

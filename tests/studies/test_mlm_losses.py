@@ -4,9 +4,21 @@ from arithmetext.evaluation.learning import NO_PLATEAU, plateau_length
 from arithmetext.paper.runs import Record
 from arithmetext.paper.studies._training_runs import TrainingRun, summarise
 from arithmetext.paper.studies.mlm_losses import compare
+from arithmetext.paper.study import all_studies
 from test_learning import curve
 
-from .cases import Case, check, committed, draw, edited
+from .cases import Case, check, committed, draw, edited, outcomes
+
+# The committed result as if all runs had the paper's positions and left their plateau; as they are,
+# they decide nothing.
+PAPERS = {
+    f"{field}.{size}{value}": new
+    for size in (64, 256)
+    for field, value, new in (
+        ("best_masked", ".record.config.model.positions", "learned"),
+        ("masked_lengths", ".ended", True),
+    )
+}
 
 # Plateaus end at steps 71 and 115. The lengths of plateaus are 140.7 and 115.9 in masked modelling,
 # 7.4 and 5.7 in next-token prediction.
@@ -20,7 +32,13 @@ CASES: list[Case] = [
     ({"best_masked.256.record.config.training.batch": 8192}, {"ends-later-for-larger-d": False}),
     ({"masked_lengths.64.ratio": 7.3}, {"more-evident": False}),
     ({"masked_lengths.256.ratio": 5.6}, {"more-evident": False}),
-    ({"masked_lengths.256.ratio": 5.8, "masked_lengths.256.ended": True}, {}),
+    ({"masked_lengths.256.ratio": 5.8}, {}),
+    ({"masked_lengths.256.ended": False}, {"more-evident": None}),
+    ({"masked_lengths.256.ended": False, "masked_lengths.64.ratio": 7.3}, {"more-evident": False}),
+    (
+        {"masked_like_causal.64.record.config.model.layers": 2, "masked_lengths.64.ratio": 7.3},
+        {"more-evident": None},
+    ),
     ({"masked_lengths.64": NO_PLATEAU}, {"more-evident": False}),
     ({"causal_lengths.64.ratio": 141.0}, {"more-evident": False}),
     ({"causal_lengths.64": NO_PLATEAU}, {}),
@@ -29,7 +47,14 @@ CASES: list[Case] = [
 
 @pytest.mark.parametrize("case", CASES)
 def test_verdicts(case: Case) -> None:
-    check("mlm_losses", case)
+    check("mlm_losses", case, PAPERS)
+
+
+def test_rotary_positions_decide_nothing() -> None:
+    study, result = all_studies()["mlm_losses"], committed("mlm_losses")
+    assert set(outcomes(study, result).values()) == {None}
+    assert "rotary positions (paper: learned)" in study.verdicts(result)[0].why
+    assert set(outcomes(study, edited(result, PAPERS)).values()) == {True}
 
 
 @pytest.mark.parametrize(

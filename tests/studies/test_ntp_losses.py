@@ -17,7 +17,10 @@ CASES: list[Case] = [
     ({"parameters.1024": 89_000_000}, {"parameters": False}),
     ({"parameters.1024": 85_000_000}, {"parameters": False}),
     ({"parameters.1024": 88_000_000}, {}),
-    ({"runs.256.record.config.model.layers": 2}, {"parameters": None}),
+    (
+        {"runs.256.record.config.model.layers": 2},
+        {"plateau": None, "ends-later-for-larger-d": None, "parameters": None},
+    ),
 ]
 
 

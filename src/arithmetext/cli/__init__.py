@@ -17,10 +17,11 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from .. import __version__
 from ..errors import InputError
 from ..extras import what_to_install
+from ..version import __version__
 from . import (
+    arithmetic,
     bench,
     completion,
     evaluate,
@@ -37,7 +38,7 @@ from .options import Command, Group
 # The groups of `nt --help`, in its order; docs/commands.md has a section for each of them.
 COMMANDS: dict[str, tuple[Callable[..., None] | typer.Typer, ...]] = {
     "One integer": (trees.tree, trees.word),
-    "The text": (text.words,),
+    "The text": (text.words, text.export, arithmetic.arrays, arithmetic.sequence),
     "Counting": (text.census, text.dictionary, stats.app),
     "Search": (search.find, search.locate, search.horizon),
     "Models": (

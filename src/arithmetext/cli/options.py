@@ -1,6 +1,7 @@
 """Options and small functions that several commands use."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -43,6 +44,38 @@ Timeout = Annotated[
 ]
 Start = Annotated[str, typer.Argument(metavar="START", help="First integer, 2 or larger.")]
 Count = Annotated[str, typer.Argument(metavar="COUNT", help="Number of integers.")]
+
+
+class ListFormat(StrEnum):
+    """Programs that read a list; all of them read the same one."""
+
+    gp = "gp"
+    sage = "sage"
+    json = "json"
+
+
+AsList = Annotated[
+    ListFormat | None,
+    typer.Option(
+        "--format",
+        metavar="FORMAT",
+        help="Print one list in brackets, for gp, sage or json.",
+    ),
+]
+
+
+def print_items(pieces: Iterable[Sequence[object]], as_list: ListFormat | None) -> int:
+    """Print items as they come, one per line or as a list in brackets; return their number."""
+    number = 0
+    for piece in filter(len, pieces):
+        if as_list is None:
+            print("\n".join(map(str, piece)), flush=True)
+        else:
+            print(", " if number else "[", ", ".join(map(str, piece)), sep="", end="")
+        number += len(piece)
+    if as_list is not None:
+        print("]" if number else "[]")
+    return number
 
 
 def at_least(least: int, most: int | None = None) -> Callable[[str | int], int]:

@@ -13,7 +13,7 @@ from ..errors import InputError
 from ..files import read_text
 from ..integers import format_integer, parse_integer
 from ..trees import unpack
-from .options import AsJson, Cluster, plural
+from .options import AsJson, AsList, Cluster, plural, print_items
 
 if TYPE_CHECKING:
     from ..search.locate import Location
@@ -36,6 +36,7 @@ def find(
     count: Annotated[
         bool, typer.Option("--count", help="Print only the number of occurrences.")
     ] = False,
+    as_list: AsList = None,
     cluster: Cluster = None,
 ) -> None:
     """Find all places where a sentence, a run of words, begins.
@@ -50,17 +51,18 @@ def find(
     lo, hi = parse_integer(start), parse_integer(stop) + 1
     if hi <= lo:
         raise InputError(f"nothing to search: --to {stop} is below --from {start}")
+    if count and as_list:
+        raise InputError("--count prints one number, and --format a list: choose one of them")
     if cluster is None:
         cost.check(cost.visit(lo, hi, nanoseconds=1.0))
-    occurrences = 0
-    for piece in sentences.find(wanted, lo, hi, cluster=cluster, title="searching"):
-        occurrences += len(piece)
-        if not count:
-            # By parts: a list of integers takes much more memory than an array.
-            for a, b in spans(0, len(piece), 1 << 16):
-                print("\n".join(map(str, piece[a:b].tolist())), flush=True)
+    found = sentences.find(wanted, lo, hi, cluster=cluster, title="searching")
     if count:
+        occurrences = sum(map(len, found))
         print(occurrences)
+    else:
+        # By parts: a list of integers takes much more memory than an array.
+        parts = (piece[a:b].tolist() for piece in found for a, b in spans(0, len(piece), 1 << 16))
+        occurrences = print_items(parts, as_list)
     law = sentences.law(wanted)
     _say(
         f"{plural(occurrences, 'occurrence')} in {lo}..{hi - 1}, every start examined."

@@ -1,4 +1,4 @@
-"""`nt words`, `nt census` and `nt dictionary`: write or count the words of a range."""
+"""`nt words`, `nt export`, `nt census`, `nt dictionary`: write or count the words of a range."""
 
 import json
 import sys
@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from .. import cost, trees
+from ..errors import InputError
 from ..integers import parse_integer
-from .options import AsJson, Count, Start, at_least, parse_range, plural
+from .options import AsJson, AsList, Count, Start, at_least, parse_range, plural, print_items
 
 
 def words(
@@ -21,18 +22,44 @@ def words(
             metavar="FILE", help="Save to a file: .txt, or .npy or .npz for packed words."
         ),
     ] = None,
+    as_list: AsList = None,
 ) -> None:
     """Print the words of consecutive integers, or save them."""
     from ..text import export, sieve
 
     lo, hi = parse_range(start, count)
     sieve.check_range(lo, hi)
+    if out is not None and as_list:
+        raise InputError("--format is for printing: leave it out, or leave out --out")
     if out is not None:
         cost.check(cost.export(lo, hi, out.suffix), out.resolve().parent)
         export.export(out, lo, hi)
         return
-    for _, piece in sieve.segments(lo, hi):
-        sys.stdout.buffer.write(export.lines(piece))
+    pieces = (export.lines(piece) for _, piece in sieve.segments(lo, hi))
+    if as_list:
+        print_items(([f'"{word}"' for word in piece.decode().split()] for piece in pieces), as_list)
+    else:
+        sys.stdout.buffer.writelines(pieces)
+
+
+def export(
+    start: Start,
+    count: Count,
+    parquet: Annotated[
+        Path,
+        typer.Option(metavar="FOLDER", help="New folder for the Parquet files and the card."),
+    ],
+) -> None:
+    """Save words as a dataset for Hugging Face.
+
+    `datasets.load_dataset(FOLDER)` reads it: Parquet files with the columns n, word and packed, and
+    a dataset card.
+    """
+    from ..text import dataset
+
+    lo, hi = parse_range(start, count)
+    cost.check(cost.export(lo, hi, ".parquet"), parquet.resolve().parent)
+    dataset.export(parquet, lo, hi)
 
 
 def census(
@@ -47,15 +74,13 @@ def census(
     This does not visit every integer: X = 1e13 takes seconds.
     """
     from ..counting.census import census as count
-    from ..counting.census import unigram_entropy
 
     bound = parse_integer(x)
     cost.check(cost.census(bound))
     counts = count(bound)
-    entropy = unigram_entropy(counts)
     if as_json:
         spelled = {trees.unpack(word): number for word, number in counts.items()}
-        print(json.dumps({"x": bound, "entropy_bits": entropy, "counts": spelled}))
+        print(json.dumps({"x": bound, "entropy_bits": counts.entropy, "counts": spelled}))
         return
     width = max(5, len(f"{bound:,}"))
     print(f"{'word':24} {'count':>{width}} {'share':>10}   least n")
@@ -63,7 +88,7 @@ def census(
         word = trees.unpack(packed)
         share = number / (bound - 1)
         print(f"{word:24} {number:>{width},} {share:10.5%}   {trees.least(word):,}")
-    print(f"\n{plural(len(counts), 'word')}, {entropy:.6f} bits per word")
+    print(f"\n{plural(len(counts), 'word')}, {counts.entropy:.6f} bits per word")
 
 
 def dictionary(

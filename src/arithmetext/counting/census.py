@@ -25,7 +25,7 @@ recurrence. All this takes less than a third of the total time.
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from math import fsum, isqrt, log2
 from typing import Any, NamedTuple
@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..compiled import kernel
+from ..display import drawn
 from ..errors import InputError
 from ..progress import progress
 from ..text.kernels import CHILD_LENGTHS, CHILDREN
@@ -67,7 +68,23 @@ class _PrimeCounts(NamedTuple):
     inverses: NDArray[np.float64]  # 1 / primes
 
 
-def census(x: int, *, threads: int | None = None) -> dict[int, int]:
+class Census(dict[int, int]):
+    """The number of times that each packed word occurs among 2..x, the most frequent first."""
+
+    def __init__(self, x: int, counts: Iterable[tuple[int, int]]) -> None:
+        super().__init__(counts)
+        self.x = x
+
+    @property
+    def entropy(self) -> float:
+        """The entropy, in bits, of one word drawn at random."""
+        return unigram_entropy(self)
+
+    def _repr_html_(self) -> str:
+        return drawn("html.census", self)
+
+
+def census(x: int, *, threads: int | None = None) -> Census:
     """How often each packed word occurs among 2..x, the most frequent first.
 
     On one core this takes 0.2 s at 10^11, 0.7 s at 10^12, 3 s at 10^13, and five times longer for
@@ -115,7 +132,7 @@ def census(x: int, *, threads: int | None = None) -> dict[int, int]:
     for words, counts in tables:
         for slot in np.flatnonzero(words):
             merged[int(words[slot])] += int(counts[slot])
-    return dict(sorted(merged.items(), key=lambda item: (-item[1], item[0])))
+    return Census(x, sorted(merged.items(), key=lambda item: (-item[1], item[0])))
 
 
 def check_bound(x: int) -> None:

@@ -40,7 +40,7 @@ FOLLOWING = 32  # tokens after each prompt that nats per word are measured on
 MIN_CONTEXT = 64  # tokens that hold a stretch of four words and some context before it
 
 
-def evaluate(subject: EvaluatedModel, at: int, *, prompts: int, seed: int) -> dict[str, Any]:
+def measure(subject: EvaluatedModel, at: int, *, prompts: int, seed: int) -> dict[str, Any]:
     """Measure a model in a window near `at` that it was not trained on."""
     window = unseen(at, subject.seen)
     place = {"at": at, "window": window}

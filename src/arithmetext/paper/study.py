@@ -120,9 +120,9 @@ def unless_trained_less(verdict: Verdict, *, worse: bool, tokens: int) -> Verdic
     papers = training.steps * training.batch
     if verdict.agrees is not False or not worse or tokens >= papers:
         return verdict
-    short = f"The model is worse here, but it is trained on {format_integer(tokens)} tokens only,"
-    why = f"{short} and the paper's on {format_integer(papers)}. {verdict.why}".strip()
-    return replace(verdict, agrees=None, why=why)
+    short = f"The model is worse here, but it is trained on {format_integer(tokens)} tokens only;"
+    why = f"{short} one pass over the paper's text has {format_integer(papers)}. {verdict.why}"
+    return replace(verdict, agrees=None, why=why.strip())
 
 
 class Study(Protocol):

@@ -12,13 +12,13 @@ from ..errors import InputError
 from ..text.ranges import over_ranges, spans
 from ..text.sieve import Words, check_range, piece_size, segment_size, words_in_buffer
 
-Sentence = tuple[int, ...]  # packed words; ANY matches any one word
+Pattern = tuple[int, ...]  # packed words of a sentence; ANY matches any one word
 ANY = 0
 
 _PRIME = trees.pack("10")
 
 
-def parse_sentence(text: str) -> Sentence:
+def parse_sentence(text: str) -> Pattern:
     """Read words separated by spaces; `*` matches any one word.
 
     >>> parse_sentence("111000 10")
@@ -41,7 +41,7 @@ def parse_sentence(text: str) -> Sentence:
 
 
 def find(
-    sentence: Sentence,
+    sentence: Pattern,
     lo: int,
     hi: int,
     *,
@@ -67,7 +67,7 @@ def find(
         )
 
 
-def _starts(lo: int, hi: int, *, sentence: Sentence) -> NDArray[np.int64]:
+def _starts(lo: int, hi: int, *, sentence: Pattern) -> NDArray[np.int64]:
     # Compare the largest packed word first: this word is rare, so most places need one comparison.
     rarest = sentence.index(max(sentence))
     wanted = np.array(sentence, np.uint64)
@@ -143,7 +143,7 @@ def _runs(words: Words, length: int, square_free: bool) -> NDArray[np.int64]:
     return starts[:size]
 
 
-def law(sentence: Sentence) -> str | None:
+def law(sentence: Pattern) -> str | None:
     """Where the sentence can occur and why, in words, if elementary arithmetic decides it."""
     restriction = _law(sentence)
     if restriction is None:
@@ -153,7 +153,7 @@ def law(sentence: Sentence) -> str | None:
     return f"{reason}: it can begin at {possible} only" if starts else f"{reason}: it never occurs"
 
 
-def forbidden(sentence: Sentence) -> tuple[int, int, str] | None:
+def forbidden(sentence: Pattern) -> tuple[int, int, str] | None:
     """The shortest part of the sentence that cannot occur there: (first word, end, reason)."""
     if _law(sentence) is None:  # a law against a part is also a law against the whole
         return None
@@ -170,7 +170,7 @@ def forbidden(sentence: Sentence) -> tuple[int, int, str] | None:
     return None
 
 
-def _law(sentence: Sentence) -> tuple[str, list[int]] | None:
+def _law(sentence: Pattern) -> tuple[str, list[int]] | None:
     """A reason why the sentence can begin only at certain places, and these places.
 
     Two arguments are tried. First, the word of a multiple of 2 begins with the child of 2, which is
@@ -194,7 +194,7 @@ def _law(sentence: Sentence) -> tuple[str, list[int]] | None:
     return reason, sorted(n for n in starts if n >= 2)
 
 
-def _fits(sentence: Sentence, residue: int, p: int) -> bool:
+def _fits(sentence: Pattern, residue: int, p: int) -> bool:
     """Whether all words fit if the first integer is `residue` mod p²."""
     for j, word in enumerate(sentence):
         n = (residue + j) % (p * p)

@@ -1,7 +1,7 @@
 """Write the text to files: words as lines (.txt), or packed words as numpy arrays (.npy, .npz)."""
 
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,7 +14,8 @@ from ..files import whole_file
 from ..trees import unpack
 from .sieve import Words, check_range, segments
 
-SUFFIXES = (".txt", ".npy", ".npz")
+# The type and the shape of an array, and its pieces.
+Pieces = tuple[np.dtype[Any], tuple[int, ...], Iterable[NDArray[Any]]]
 
 
 def lines(words: Words) -> bytes:
@@ -31,31 +32,47 @@ def export(path: Path, lo: int, hi: int) -> None:
 
     The file appears only when it is complete.
     """
-    if path.suffix not in SUFFIXES:
-        raise InputError(f"cannot tell the format of {path}: it should end in .txt, .npy or .npz")
+    check_suffix(path, ".txt", ".npy", ".npz")
     check_range(lo, hi)
     with whole_file(path) as draft:
         pieces = (words for _, words in segments(lo, hi, title=f"writing {path.name}"))
         if path.suffix == ".npz":
-            # The format of np.savez_compressed, without holding the whole array in memory.
-            with (
-                zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as archive,
-                archive.open("words.npy", "w", force_zip64=True) as file,
-            ):
-                _write_array(file, hi - lo, pieces)
+            write_npz(draft, {"words": (np.dtype(np.uint64), (hi - lo,), pieces)})
             return
         with draft.open("wb") as file:
             if path.suffix == ".npy":
-                _write_array(file, hi - lo, pieces)
+                write_array(file, np.dtype(np.uint64), (hi - lo,), pieces)
             else:
                 file.writelines(map(lines, pieces))
 
 
-def _write_array(file: IO[bytes], length: int, pieces: Iterator[Words]) -> None:
-    header = {"descr": "<u8", "fortran_order": False, "shape": (length,)}
+def check_suffix(path: Path, *suffixes: str) -> None:
+    """Refuse a file whose name does not tell its format."""
+    if path.suffix not in suffixes:
+        *first, last = suffixes
+        raise InputError(
+            f"cannot tell the format of {path}: it should end in {', '.join(first)} or {last}"
+        )
+
+
+def write_npz(path: Path, entries: dict[str, Pieces]) -> None:
+    """The format of np.savez_compressed, without holding whole arrays in memory."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, entry in entries.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                write_array(file, *entry)
+
+
+def write_array(
+    file: IO[bytes], dtype: np.dtype[Any], shape: tuple[int, ...], pieces: Iterable[NDArray[Any]]
+) -> None:
+    """The format of np.save, in the byte order that most machines have."""
+    stored = dtype.newbyteorder("<")
+    descr = np.lib.format.dtype_to_descr(stored)
+    header = {"descr": descr, "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(file, header)
-    for words in pieces:
-        file.write(words.astype("<u8", copy=False).tobytes())
+    for piece in pieces:
+        file.write(piece.astype(stored, copy=False).tobytes())
 
 
 @kernel

@@ -62,7 +62,8 @@ def svg_picture(tokens: Sequence[str], first: int) -> str:
     ):
         middle = (places[a] + places[b - 1]) / 2
         parts.append(f'<text class="n" x="{middle:g}" y="{top - 8:g}">{_label(n, first)}</text>')
-        parts += _small_tree(shape, middle, top - 26)
+        layout = drawing.lay_out(shape, gap=1)
+        parts += drawing.dots(layout, middle - 7 * layout.nodes[0].x, top - 26)
     height, wide = top + box + margin, x - gap + margin
     title = f"The text from {first}, cut into {len(tokens)} tokens"
     return "\n".join(
@@ -79,24 +80,6 @@ def svg_picture(tokens: Sequence[str], first: int) -> str:
             "</svg>\n",
         ]
     )
-
-
-def _small_tree(shape: trees.Tree, middle: float, ground: float) -> list[str]:
-    layout = drawing.lay_out(shape, gap=1)
-    root = layout.nodes[0]
-
-    def place(node: drawing.Node) -> tuple[float, float]:
-        return middle + (node.x - root.x) * 7, ground - node.depth * 18
-
-    edges, nodes = [], []
-    for node in layout.nodes:
-        x, y = place(node)
-        for child in node.children:
-            cx, cy = place(child)
-            edges.append(f'<line x1="{x:g}" y1="{y:g}" x2="{cx:g}" y2="{cy:g}"/>')
-        kind = ' class="root"' if node.depth == 0 else ""
-        nodes.append(f'<circle{kind} cx="{x:g}" cy="{y:g}" r="3.5"/>')
-    return edges + nodes
 
 
 def _label(n: int, first: int) -> str:

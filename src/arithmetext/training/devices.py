@@ -14,9 +14,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from .. import __version__
 from ..files import sole_writer
 from ..memory import machine_memory
+from ..version import __version__
 
 T = TypeVar("T")
 

@@ -6,8 +6,8 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import quote
 
-from ... import __version__
 from ...integers import format_integer, parse_integer
+from ...version import __version__
 from ..study import SCALES, Verdict
 from .findings import Finding, count_outcomes, csv_text
 

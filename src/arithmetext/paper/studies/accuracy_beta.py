@@ -407,18 +407,19 @@ def _best_range(
         claim=f"{claim} for {least:g} ≤ β ≤ {greatest:g}.",
         paper=f"{least:g} to {greatest:g}",
         ours=f"best finite β: {format_beta(best.beta)}, with"
-        f" {format_estimate(best.estimate(measure))}{inside}; worse than that by {join(worse)}",
+        f" {format_estimate(best.estimate(measure))}{inside}; compared with that, worse by"
+        f" {join(worse)}",
         criterion=f"no finite β outside the range beats the best β inside by {in_words}, and the"
         f" {neighbours} worse; differs if one beats it by that. Intervals of paired differences"
         " decide",
         agrees=agrees,
         why=sentences(
-            "The paper names a range of finite β; β = ∞ is shown and does not count. Differences"
-            " are paired: the same prompts at every β.",
-            others,
             undecided(
                 agrees, "a neighbour of the range is not clearly worse, or an interval is too wide"
             ),
+            "The paper names a range of finite β; β = ∞ is shown and does not count. Differences"
+            " are paired: the same prompts at every β.",
+            others,
         ),
     )
 
@@ -441,11 +442,11 @@ def _worse_below_1(result: Result, measure: str, name: str, key: str) -> Verdict
         " differs if it is below 0 for one of them",
         agrees=agrees,
         why=sentences(
+            undecided(agrees, "the interval contains 0 for some β"),
             "Paired differences: the same prompts at both β.",
             f"Differences are of |KL^w|. From pooled frequencies: {differences('kl_pooled')}."
             if measure == "kl_paper"
             else "",
-            undecided(agrees, "the interval contains 0 for some β"),
         ),
     )
 

@@ -138,8 +138,7 @@ def verdicts(result: Result) -> list[Verdict]:
     return [
         Verdict(
             key=re.sub(r"\W+", "-", row.what),
-            claim=f"“{row.what}” "
-            + (f"begins at {_places(row.expected)}." if row.expected else "never occurs."),
+            claim=f"“{row.what}” {_occurs(row.expected)}.",
             paper=_places(row.expected),
             ours=f"{_places(row.first)} up to {format_integer(result.searched_to)} (every start"
             " examined)",
@@ -154,3 +153,8 @@ def verdicts(result: Result) -> list[Verdict]:
 
 def _places(starts: list[int]) -> str:
     return " and ".join(map(str, starts)) or "nowhere"
+
+
+def _occurs(starts: list[int]) -> str:
+    only = "only " * (len(starts) == 1)  # the paper says of two starts that there may be more
+    return f"occurs {only}at {_places(starts)}" if starts else "never occurs"

@@ -375,7 +375,8 @@ def caption(result: Result) -> str:
         " among integers with the same true word.",
         "Right: how many more children the model's trees have at the root where p divides n than"
         " elsewhere: 0 if it ignores n modulo p, about 1 if it knows it. Dashed: the true words."
-        f" Grey: the oracle of B = {bound} in place of the model.",
+        f" Grey, here and in the middle: the oracle of B = {bound} in place of the model. Dashed"
+        f" and grey are near {result.places[0].name}.",
         f"Words that are right, at all places together: {'; '.join(recalls)}.",
     )
 

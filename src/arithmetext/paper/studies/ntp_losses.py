@@ -9,7 +9,7 @@ from ...counting.census import census, unigram_entropy
 from ...evaluation.without_attention import lowest_loss
 from ...training.recipes import SIZES
 from ..runs import TrainedModel, with_vocabulary
-from ..study import Table, Verdict
+from ..study import Table, Verdict, if_papers_model
 from ..wording import format_integer
 from ._losses import (
     define_plateau,
@@ -20,6 +20,7 @@ from ._losses import (
     loss_table,
     plateau_end_verdict,
     plateau_verdict,
+    why_not_the_papers,
 )
 from ._training_runs import TrainingRun, summarise
 
@@ -103,7 +104,7 @@ def table(result: Result) -> Table:
 
 
 def verdicts(result: Result) -> list[Verdict]:
-    return [
+    about_learning = [
         plateau_verdict(
             result.runs,
             claim="After a rapid decrease the loss rests on a brief plateau before a second"
@@ -114,8 +115,9 @@ def verdicts(result: Result) -> list[Verdict]:
         plateau_end_verdict(
             result.runs, claim="The plateau extends further in training as D increases."
         ),
-        _has_parameters(result),
     ]
+    stand_in = why_not_the_papers(result.runs)
+    return [*if_papers_model(about_learning, stand_in), _has_parameters(result)]
 
 
 def _has_parameters(result: Result) -> Verdict:

@@ -332,8 +332,9 @@ def _in_both(sampled: bool | None, greedy: bool | None) -> bool | None:
 
 
 def _on_beta(outcome: bool | None, agrees: bool | None) -> str:
-    changed = outcome is not None and agrees is None
-    return "It depends on β: at β = ∞ the outcome is not the same." if changed else ""
+    if outcome is None or agrees is not None:
+        return ""
+    return f"It depends on β: it {'agrees' if outcome else 'differs'} at β = 1, and not at β = ∞."
 
 
 def _contains(estimate: Estimate, what: str) -> str:

@@ -261,6 +261,7 @@ def plot(result: Result) -> Figure:
     ridges(left, values, [str(r.length) for r in rows], bins=60, styles=styles()[1::-1])
     left.set_ylabel("tokens of a sequence")
     left.set_xlabel("log-likelihood in nats per token")
+    left.locator_params(axis="x", nbins=5)
     legend_above(left, 2)
     _plot_areas(right, result)
     _plot_readers(figure.add_subplot(grid[1, :]), result)

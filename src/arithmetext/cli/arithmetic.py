@@ -1,0 +1,81 @@
+"""`nt arrays` and `nt sequence`: arithmetic functions of consecutive integers."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .. import cost
+from ..errors import InputError
+from ..integers import parse_integer
+from .options import AsList, Count, Start, one_of, parse_range, print_items
+
+ALL = "word,omega,big_omega,mobius,squarefree,prime,height,leaves,edges"
+
+
+def arrays(
+    start: Start,
+    count: Count,
+    fields: Annotated[
+        str, typer.Option(metavar="NAMES", help="Functions, separated by commas.")
+    ] = ALL,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Save to a file: .csv, .npy, .npz or .parquet."),
+    ] = None,
+) -> None:
+    """Print or save arithmetic functions of consecutive integers.
+
+    It prints CSV. The functions are the packed word, ω and Ω (`omega`, `big_omega`), the
+    Möbius function, whether n is square-free or prime, and the height, leaves and edges of its
+    tree.
+    """
+    from ..text import arithmetic, sieve, tables
+
+    lo, hi = parse_range(start, count)
+    names = [name.strip() for name in fields.split(",")]
+    sieve.check_range(lo, hi)
+    arithmetic.check_fields(names)
+    if out is not None:
+        cost.check(cost.arrays(lo, hi, names, out.suffix), out.resolve().parent)
+        tables.write_table(out, lo, hi, names)
+        return
+    tables.write_csv(sys.stdout.buffer, lo, hi, names)
+
+
+def sequence(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="A field of `nt arrays`.",
+            autocompletion=one_of(lambda: ALL.split(",")),
+        ),
+    ],
+    to: Annotated[str, typer.Option(metavar="N", help="Last integer.")] = "100",
+    bfile: Annotated[
+        bool, typer.Option("--bfile", help="Print lines `n a(n)`, as in the b-files of the OEIS.")
+    ] = False,
+    as_list: AsList = None,
+) -> None:
+    """Print an arithmetic function of 1..N, one value per line.
+
+    The values are those of the OEIS, which also begins at 1: omega is A001221, big_omega A001222,
+    mobius A008683, squarefree A008966, prime A010051, height A185102, leaves A064372, edges
+    A106490.
+    """
+    from ..text import arithmetic
+
+    last = parse_integer(to)
+    if bfile and as_list:
+        raise InputError("--bfile prints lines, and --format a list: choose one of them")
+    arithmetic.check_fields([name])
+    if last > 1:
+        cost.check(cost.arrays(2, last + 1, [name], ".csv"))
+    pieces = arithmetic.terms(name, last)
+    if bfile:
+        rows = ([f"{n} {a}" for n, a in enumerate(values, first)] for first, values in pieces)
+        print_items(rows, None)
+    else:
+        print_items((values for _, values in pieces), as_list)
