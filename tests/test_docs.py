@@ -116,6 +116,8 @@ def test_examples_for_pytorch_work(
         value = names[name]
         hidden = value["blocks.1.hook_resid_post"] if name == "cache" else value
         assert hidden.shape == (4, 256, 128)
+    # Loaders stop their workers now. The garbage collector would wait 5 s for each of them.
+    names.clear()
 
 
 SOURCE = ROOT / "src"

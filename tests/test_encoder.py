@@ -46,13 +46,21 @@ def encoder_of(tokenizer: Any) -> Encoder:
     return Encoder(sorted(ids, key=ids.get), [(ids[a], ids[b]) for a, b in model["merges"]])
 
 
-@pytest.fixture(scope="module")
-def both() -> dict[int, tuple[Any, Encoder]]:
-    tokenizers = {size: trained(size) for size in SIZES}
-    return {size: (tokenizer, encoder_of(tokenizer)) for size, tokenizer in tokenizers.items()}
+class Both(dict[int, tuple[Any, Encoder]]):
+    """Tokenizer and encoder by size, made when a test first asks for them."""
+
+    def __missing__(self, size: int) -> tuple[Any, Encoder]:
+        tokenizer = trained(size)
+        self[size] = tokenizer, encoder_of(tokenizer)
+        return self[size]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
+def both() -> Both:
+    return Both()
+
+
+@pytest.fixture(scope="session")
 def small(both: dict[int, tuple[Any, Encoder]]) -> Encoder:
     return both[256][1]
 
