@@ -1,7 +1,6 @@
 """What `nt` completes when Tab is pressed, by itself and in real shells."""
 
 import os
-import pty
 import select
 import shutil
 import subprocess
@@ -13,7 +12,7 @@ import pytest
 import typer
 
 from arithmetext import bench
-from arithmetext.cli import COMMANDS, app, completion, names
+from arithmetext.cli import COMMANDS, app, command_names, completion
 from arithmetext.paper import studies, study
 from arithmetext.text import arithmetic
 from arithmetext.training.recipes import RECIPES
@@ -33,9 +32,12 @@ def candidates(nt: Run, monkeypatch: pytest.MonkeyPatch):
     return ask
 
 
-def test_every_command_is_in_one_group_of_the_help(nt: Run) -> None:
+def test_every_command_is_in_one_group_of_the_help(
+    nt: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")  # help that wraps would have more lines
     root = typer.main.get_command(app)
-    grouped = [name for group in COMMANDS for name in names(group)]
+    grouped = [name for group in COMMANDS for name in command_names(group)]
     assert sorted(grouped) == sorted(root.commands)
     lines = nt("--help").stdout.splitlines()
     listed = lines[lines.index("One integer:") :]
@@ -44,7 +46,7 @@ def test_every_command_is_in_one_group_of_the_help(nt: Run) -> None:
 
 
 def test_commands_and_options(candidates) -> None:
-    assert candidates("") == [name for group in COMMANDS for name in names(group)]
+    assert candidates("") == [name for group in COMMANDS for name in command_names(group)]
     assert candidates("re") == ["recipes", "reproduce", "rescore", "report"]
     assert candidates("stats", "re") == ["reversal"]
     assert candidates("census", "--") == ["--top", "--json", "--help"]
@@ -61,6 +63,8 @@ def test_values(candidates, tmp_path: Path) -> None:
     assert candidates("rescore", "--only", "") == sorted(path.stem for path in files)
     assert candidates("completion", "") == list(completion.SCRIPTS)
     (tmp_path / "runs" / "mine").mkdir(parents=True)
+    (tmp_path / "runs" / "mine" / "config.json").touch()
+    (tmp_path / "runs" / "notes.txt").touch()
     assert candidates("evaluate", "runs/") == ["runs/mine"]
     assert candidates("generate", "o") == ["oracle-13"]
 
@@ -74,6 +78,11 @@ def test_help_beside_the_candidates(candidates) -> None:
     assert candidates("st", shell="zsh") == [f"stats:{about}"]
     assert candidates("st", shell="fish") == [f"stats\t{about}"]
     assert candidates("train", "hmm-l", shell="zsh") == ["hmm-laptop"]
+
+
+def test_a_request_of_an_unknown_shell_runs_the_command(nt: Run, monkeypatch) -> None:
+    monkeypatch.setenv(completion.ASKING, "csh")
+    assert nt("word", "12").stdout == "110010\n"
 
 
 def test_an_unknown_shell_is_refused(refused) -> None:
@@ -136,6 +145,7 @@ def test_in_fish(environment, tmp_path: Path) -> None:
 
 def test_in_zsh(environment, tmp_path: Path) -> None:
     """zsh completes only what is typed at a terminal."""
+    pty = pytest.importorskip("pty")
     ours, theirs = pty.openpty()
     command = [shell("zsh"), "-f", "-i"]
     running = subprocess.Popen(

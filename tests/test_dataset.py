@@ -84,14 +84,25 @@ def test_a_failed_export_leaves_nothing(tmp_path: Path, monkeypatch) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_last_integers_below_2_to_the_63(tmp_path: Path, monkeypatch) -> None:
+    """With other words: those there would need 200 million primes."""
+    first = 2**63 - 3
+    monkeypatch.setattr(
+        "arithmetext.text.dataset.segments", lambda *_, **__: iter([(first, words(2, 5))])
+    )
+    export(tmp_path / "words", first, 2**63)
+    table = parquet.read_table(tmp_path / "words" / "data")
+    assert table["n"].to_pylist() == [first, first + 1, first + 2]
+
+
 def test_bad_input(refused, tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     for arguments, complaint in {
         "1 10 --parquet new": "begins at 2",
         "2**63 1 --parquet new": "beyond 2^63",
         "2 10": "Missing option '--parquet'",
-        "2 10 --parquet old": "exists already: choose another folder",
-        "2 10 --parquet no/such/folder": "cannot write",
+        "2 1e10 --parquet old": "exists already: choose another folder",
+        "2 1e10 --parquet no/such/folder": "there is no folder",
     }.items():
         assert complaint in refused("export", *arguments.split())
     assert [path.name for path in tmp_path.iterdir()] == ["old"]

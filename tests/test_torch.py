@@ -109,6 +109,15 @@ def test_workers_share_the_windows() -> None:
     assert loaded == [expected[i] for i in (0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11)]
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_workers_share_the_windows_after_a_loaded_state(workers: int) -> None:
+    here = dataset()
+    expected = {int(here.window(i)["n"][0]) for i in range(10, 16)}
+    here.load_state_dict({"next": 10})
+    loaded = numbers(islice(DataLoader(here, batch_size=1, num_workers=workers), 6))
+    assert set(loaded) == expected
+
+
 @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_stateful_loader_resumes_in_the_middle(workers: int) -> None:
@@ -156,7 +165,8 @@ def test_tensors() -> None:
     [
         ({"length": 0}, "1 token or more, not 0"),
         ({"seed": -1}, "from 0 to 2^63 - 1, not -1"),
-        ({"moduli": (2, 0)}, "1 or larger, not 0"),
+        ({"moduli": (2, 0)}, "from 1 to 2^63 - 1, not 0"),
+        ({"moduli": (2**63,)}, f"from 1 to 2^63 - 1, not {2**63}"),
         ({"ranges": [(0, 10_000)]}, "begins at 2"),
         ({"ranges": [(2, 50)]}, "the longest range has 48"),
         ({"ranges": []}, "the longest range has 0"),

@@ -92,6 +92,10 @@ _LAZY = {
 }
 
 
+def __dir__() -> list[str]:
+    return __all__  # notebooks complete from it; names that were not used yet are missing otherwise
+
+
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)

@@ -40,7 +40,9 @@ def check(cost: Cost, folder: Path | None = None) -> None:
     `folder` is where the files are written.
     """
     check_memory(cost.memory)
-    if folder is not None and folder.is_dir():
+    if folder is not None:
+        if not folder.is_dir():
+            raise InputError(f"there is no folder {folder}")
         free = shutil.disk_usage(folder).free
         if cost.disk > free:
             raise InputError(
@@ -83,11 +85,12 @@ def export(lo: int, hi: int, suffix: str) -> Cost:
 def arrays(lo: int, hi: int, fields: Sequence[str], suffix: str) -> Cost:
     """The cost of writing arithmetic functions to a file: one core writes, the others sieve.
 
-    Measured with 1, 2 and 9 fields at 10^6 and 10^15. An .npz file is sieved once for each field.
+    Measured with 1, 2 and 9 fields at 10^6 and 10^15. For an .npz file the range is sieved once for
+    each field.
     """
     number = len(fields)
-    compressed = sum(1.0 if name == "word" else 0.4 for name in fields)
-    whole = sum(8.0 if name == "word" else 1.0 for name in fields)
+    compressed = sum(1.0 if name == "packed" else 0.4 for name in fields)
+    whole = sum(8.0 if name == "packed" else 1.0 for name in fields)
     nanoseconds, size = {
         ".csv": (200.0 + 65 * number, len(str(hi)) + 1.0 + 2 * number),
         ".npy": (9.0 * number, whole),

@@ -44,7 +44,7 @@ def whole_file(path: Path) -> Iterator[Path]:
         draft.replace(path)
         sync(path.parent)
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from None
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
     finally:
         draft.unlink(missing_ok=True)
 
@@ -57,8 +57,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
     folders and files are not replaced: there must be nothing at `path`.
     """
     path = path.resolve()
-    if path.exists():
-        raise InputError(f"{path} exists already: choose another folder, or remove this one")
+    check_new(path)
     try:
         name = tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     except OSError as error:
@@ -75,6 +74,12 @@ def whole_folder(path: Path) -> Iterator[Path]:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from None
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def check_new(path: Path) -> None:
+    """Refuse a path at which there is something."""
+    if path.exists():
+        raise InputError(f"{path} exists already: choose another folder, or remove this one")
 
 
 def _umask() -> int:

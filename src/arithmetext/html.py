@@ -57,9 +57,10 @@ def census(value: "Census") -> str:
         rows.append([_tree(word), word, f"{count:,}", share, f"{least(word):,}"])
     table = _table(["tree", "word", "count", "share", "least n"], rows, left=2)
     left_out = f"the {ROWS} most frequent of " if len(value) > ROWS else ""
+    number = f"{len(value):,} {'word' if len(value) == 1 else 'words'}"
     return (
         f"{_line(f'Words of the integers from 2 to {format_integer(value.x)}')}{table}"
-        f"{_line(f'{left_out}{len(value):,} words; {value.entropy:.6f} bits per word')}"
+        f"{_line(f'{left_out}{number}; {value.entropy:.6f} bits per word')}"
     )
 
 
@@ -102,6 +103,8 @@ def evaluation(value: "Evaluation") -> str:
 
 def _masked(rows: Sequence[dict[str, Any]]) -> str:
     """Accuracy by the share of tokens that is masked and by inverse temperature."""
+    from .evaluation.estimates import format_beta
+
     betas = list(dict.fromkeys(row["beta"] for row in rows))
     shares = dict.fromkeys(row["masked"] for row in rows)
     table = [
@@ -109,7 +112,7 @@ def _masked(rows: Sequence[dict[str, Any]]) -> str:
         + [f"{row['accuracy']['value']:.3f}" for row in rows if row["masked"] == share]
         for share in shares
     ]
-    titles = ["masked", *(f"β = {'∞' if beta == 'inf' else beta}" for beta in betas)]
+    titles = ["masked", *(f"β = {format_beta(float(beta))}" for beta in betas)]
     return _line("share of masked tokens predicted right") + _table(titles, table, left=0)
 
 

@@ -6,12 +6,13 @@ w + 2W, …
 
 The text is every word followed by one space, and the space belongs to the word before it. So every
 character belongs to one integer. A token may hold several characters, of one word or of several
-words; `n` is the integer of its last character. It is the last integer of which a model has read
-anything at this token. A token that is only a space has the integer of the word that it ends.
+words; `n` is the integer of its last character, the last integer whose word a model has begun to
+read at this token. A token that is only a space has the integer of the word that it ends.
 """
 
 from collections.abc import Iterator, Sequence
 from functools import cache
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -43,8 +44,8 @@ class WindowDataset(IterableDataset[Window]):
     256 tokens, and the ranges those that the paper trains on.
 
     Iterating begins with window 0, or goes on where `load_state_dict` says. `StatefulDataLoader` of
-    torchdata uses these states, with any number of workers. Processes that train together need
-    different seeds.
+    torchdata uses these states; it must resume with as many workers as before. Processes that train
+    together need different seeds.
     """
 
     def __init__(
@@ -60,8 +61,9 @@ class WindowDataset(IterableDataset[Window]):
             raise InputError(f"a window has 1 token or more, not {length}")
         if not 0 <= seed < 2**63:
             raise InputError(f"a seed is a number from 0 to 2^63 - 1, not {seed}")
-        if any(modulus < 1 for modulus in moduli):
-            raise InputError(f"a modulus is 1 or larger, not {min(moduli)}")
+        for modulus in moduli:
+            if not 1 <= index(modulus) < 2**63:
+                raise InputError(f"a modulus is an integer from 1 to 2^63 - 1, not {modulus}")
         tokenizer = paper_tokens() if tokenizer is None else tokenizer
         ranges = splits(TRAINED_TO).train if ranges is None else ranges
         self.windows = TokenWindows(tokenizer, [check_range(lo, hi) for lo, hi in ranges], length)
@@ -70,7 +72,7 @@ class WindowDataset(IterableDataset[Window]):
         self._words_ended = tokenizer.words_ended
         self._ends_word = np.array([token.endswith(" ") for token in tokenizer.vocabulary])
         self._next = 0  # the next window of the iterator that was used last
-        self._resume: int | None = None  # the first window of the next iterator, if one was loaded
+        self._skipped = 0  # windows that the next iterator leaves out, since they were read before
 
     def window(self, i: int) -> Window:
         """Window i; the same in every process."""
@@ -84,8 +86,7 @@ class WindowDataset(IterableDataset[Window]):
     def __iter__(self) -> Iterator[Window]:
         worker = get_worker_info()
         first, step = (0, 1) if worker is None else (worker.id, worker.num_workers)
-        if self._resume is not None:
-            first, self._resume = self._resume, None
+        first, self._skipped = first + self._skipped, 0
         self._next = first  # set here, because a state may be asked for before the first window
         return self._from(first, step)
 
@@ -102,4 +103,6 @@ class WindowDataset(IterableDataset[Window]):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let the next iterator begin with the window that `state_dict` named."""
-        self._next = self._resume = state["next"]
+        worker = get_worker_info()
+        self._next = state["next"]
+        self._skipped = self._next - (0 if worker is None else worker.id)

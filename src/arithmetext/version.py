@@ -1,3 +1,3 @@
-"""The version, apart from the public API: a run records it, and no other part of the API."""
+"""The version, in its own file: runs record it, and a new public name must not discard them."""
 
 __version__ = "0.1.0"

@@ -35,6 +35,10 @@ CASES: list[Case] = [
     ({"masked_lengths.256.ratio": 5.8}, {}),
     ({"masked_lengths.256.ended": False}, {"more-evident": None}),
     ({"masked_lengths.256.ended": False, "masked_lengths.64.ratio": 7.3}, {"more-evident": False}),
+    # A plateau that has not ended may become longer.
+    ({"masked_lengths.64.ended": False, "masked_lengths.64.ratio": 7.3}, {"more-evident": None}),
+    ({"causal_lengths.64.ended": False}, {"more-evident": None}),
+    ({"causal.64.record.config.model.layers": 2}, {"more-evident": None}),
     (
         {"masked_like_causal.64.record.config.model.layers": 2, "masked_lengths.64.ratio": 7.3},
         {"more-evident": None},

@@ -66,7 +66,7 @@ def measure() -> dict[str, Any]:
                 for case, count in counts.items()
             }
             same = continued(ids, block, shape.context) == ours(shape.context, block)
-            checks["tokens of CTranslate2 that are ours"] = f"{same.float().mean():.1%}"
+            checks["share of CTranslate2's tokens equal to ours"] = f"{same.float().mean():.1%}"
         for cases in timers.values():
             for timer in cases.values():
                 timer()  # warm up

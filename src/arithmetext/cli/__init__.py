@@ -53,7 +53,7 @@ COMMANDS: dict[str, tuple[Callable[..., None] | typer.Typer, ...]] = {
 }
 
 
-def names(group: str) -> list[str]:
+def command_names(group: str) -> list[str]:
     """The names of the commands in one of the groups."""
     return [
         str(each.info.name) if isinstance(each, typer.Typer) else each.__name__
@@ -65,7 +65,7 @@ class Program(Group):
     """The program itself, whose help lists the commands by group."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [name for group in COMMANDS for name in names(group)]
+        return [name for group in COMMANDS for name in command_names(group)]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         width = max(map(len, self.commands))
@@ -73,7 +73,7 @@ class Program(Group):
             with formatter.section(group):
                 formatter.write_dl(
                     (f"{name:{width}}", self.commands[name].get_short_help_str())
-                    for name in names(group)
+                    for name in command_names(group)
                 )
 
 
@@ -109,7 +109,7 @@ def main() -> NoReturn:
     try:
         # typer's own main would handle interrupts and broken pipes in its own way.
         command = typer.main.get_command(app)
-        if shell := os.environ.get(completion.ASKING):
+        if (shell := os.environ.get(completion.ASKING)) in completion.FORMATS:
             completion.answer(shell, command, sys.argv[1:])
             sys.exit(0)
         with command.make_context("nt", sys.argv[1:]) as context:

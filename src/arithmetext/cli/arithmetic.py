@@ -11,14 +11,14 @@ from ..errors import InputError
 from ..integers import parse_integer
 from .options import AsList, Count, Start, one_of, parse_range, print_items
 
-ALL = "word,omega,big_omega,mobius,squarefree,prime,height,leaves,edges"
+ALL = "packed,omega,big_omega,mobius,squarefree,prime,height,leaves,edges"
 
 
 def arrays(
     start: Start,
     count: Count,
     fields: Annotated[
-        str, typer.Option(metavar="NAMES", help="Functions, separated by commas.")
+        str, typer.Option(metavar="NAMES", help="Names of functions, separated by commas.")
     ] = ALL,
     out: Annotated[
         Path | None,
@@ -27,17 +27,19 @@ def arrays(
 ) -> None:
     """Print or save arithmetic functions of consecutive integers.
 
-    It prints CSV. The functions are the packed word, ω and Ω (`omega`, `big_omega`), the
-    Möbius function, whether n is square-free or prime, and the height, leaves and edges of its
-    tree.
+    Prints CSV unless --out is given. The functions are the packed word, ω and Ω (`omega`,
+    `big_omega`), the Möbius function, whether n is square-free or prime, and the height, leaves and
+    edges of its tree.
     """
     from ..text import arithmetic, sieve, tables
+    from ..text.export import check_suffix
 
     lo, hi = parse_range(start, count)
     names = [name.strip() for name in fields.split(",")]
     sieve.check_range(lo, hi)
     arithmetic.check_fields(names)
     if out is not None:
+        check_suffix(out, *tables.SUFFIXES)
         cost.check(cost.arrays(lo, hi, names, out.suffix), out.resolve().parent)
         tables.write_table(out, lo, hi, names)
         return
@@ -49,7 +51,7 @@ def sequence(
         str,
         typer.Argument(
             metavar="NAME",
-            help="A field of `nt arrays`.",
+            help="Name of a function, such as omega; `nt arrays --help` lists them.",
             autocompletion=one_of(lambda: ALL.split(",")),
         ),
     ],
@@ -61,9 +63,9 @@ def sequence(
 ) -> None:
     """Print an arithmetic function of 1..N, one value per line.
 
-    The values are those of the OEIS, which also begins at 1: omega is A001221, big_omega A001222,
-    mobius A008683, squarefree A008966, prime A010051, height A185102, leaves A064372, edges
-    A106490.
+    All but the packed words are in the OEIS and begin at 1 there: omega is A001221, big_omega
+    A001222, mobius A008683, squarefree A008966, prime A010051, height A185102, leaves A064372,
+    edges A106490.
     """
     from ..text import arithmetic
 

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,14 +19,18 @@ if TYPE_CHECKING:
 MOST_WORDS = 10**6  # of `nt generate`; a GPT on a CPU generates these in hours
 MOST_PROMPTS = 10**6  # of `nt evaluate`; more would only improve the third digit of accuracies
 
+
+def _runs() -> Iterator[str]:
+    """The folders of runs, where `nt train` puts them."""
+    return (str(path.parent) for path in Path("runs").glob("*/config.json"))
+
+
 Model = Annotated[
     str,
     typer.Argument(
         metavar="RUN",
         help="Folder of a run, or a baseline: locator, ngram-K or oracle-B.",
-        autocompletion=one_of(
-            lambda: [*sorted(map(str, Path("runs").glob("*"))), "locator", "ngram-8", "oracle-13"]
-        ),
+        autocompletion=one_of(lambda: [*sorted(_runs()), "locator", "ngram-8", "oracle-13"]),
     ),
 ]
 
@@ -90,6 +95,7 @@ def generate(
     from rich.console import Console
 
     from ..evaluation import subjects
+    from ..evaluation.estimates import format_beta
     from ..evaluation.generation import next_words
     from ..evaluation.prompts import before
     from ..evaluation.words import hits
@@ -125,8 +131,7 @@ def generate(
         return
     console = Console(file=sys.stdout, highlight=False, markup=False, soft_wrap=True)
     console.print(f"{subject.model.description} ({run})")
-    shown = "∞" if beta == inf else f"{beta:g}"
-    console.print(f"prompt: the last {subject.context} tokens before {n}; β = {shown}")
+    console.print(f"prompt: the last {subject.context} tokens before {n}; β = {format_beta(beta)}")
     if any(n < hi and lo < n + words for lo, hi in subject.trained):
         console.print("The model was trained on this text.")
     console.print()

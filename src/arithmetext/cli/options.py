@@ -96,7 +96,7 @@ def at_least(least: int, most: int | None = None) -> Callable[[str | int], int]:
 
 
 def one_of(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
-    """Completion of a value, for the option `autocompletion`: the names that begin like it."""
+    """A function for `autocompletion`: the names that begin with what was typed."""
 
     def complete(incomplete: str) -> list[str]:
         return [name for name in names() if name.startswith(incomplete)]

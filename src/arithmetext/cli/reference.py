@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from . import COMMANDS, app, names
+from . import COMMANDS, app, command_names
 
 INTRODUCTION = """\
 # Commands
@@ -30,7 +30,7 @@ def markdown() -> str:
     overview, parts = [], []
     for group in COMMANDS:
         parts.append(f"## {group}\n")
-        for name in names(group):
+        for name in command_names(group):
             command = root.commands[name]
             inside = getattr(command, "commands", None)  # of `nt stats` and `nt tokenizer`
             if inside is None:

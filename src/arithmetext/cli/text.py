@@ -9,6 +9,7 @@ import typer
 
 from .. import cost, trees
 from ..errors import InputError
+from ..files import check_new
 from ..integers import parse_integer
 from .options import AsJson, AsList, Count, Start, at_least, parse_range, plural, print_items
 
@@ -58,6 +59,7 @@ def export(
     from ..text import dataset
 
     lo, hi = parse_range(start, count)
+    check_new(parquet)
     cost.check(cost.export(lo, hi, ".parquet"), parquet.resolve().parent)
     dataset.export(parquet, lo, hi)
 

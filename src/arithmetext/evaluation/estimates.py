@@ -323,6 +323,15 @@ def format_estimate(estimate: Estimate, digits: int = 3) -> str:
     return f"{value} [{low}, {high}]"
 
 
+def format_beta(beta: float) -> str:
+    """An inverse temperature.
+
+    >>> format_beta(3.3), format_beta(inf)
+    ('3.3', '∞')
+    """
+    return "∞" if beta == inf else f"{beta:g}"
+
+
 @lru_cache(4)
 def resamples(prompts: int) -> NDArray[np.float64]:
     """How often each resample draws each prompt, [resamples, prompts]; the same at every call."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf
 from os import PathLike, fspath
 from typing import Any
 
@@ -12,6 +11,7 @@ from ..errors import InputError
 from ..integers import format_integer
 from ..text.splits import unseen
 from . import subjects
+from .estimates import format_beta
 from .evaluate import SEQUENCES_PER_PROMPT, measure
 
 WORDS_SHOWN = 12  # in the tables of words
@@ -118,7 +118,7 @@ def _lines(report: Evaluation) -> Iterator[str]:
         yield f"  {'β':>5}  {'accuracy':24}{'KL of the paper':24}{'Jensen–Shannon':24}malformed"
         for row in made["betas"]:
             columns = ("accuracy", "kl_paper", "jensen_shannon", "malformed")
-            yield f"  {_beta(row['beta']):>5}  {_estimates(row, columns)}"
+            yield f"  {format_beta(float(row['beta'])):>5}  {_estimates(row, columns)}"
     yield "\nthe commonest words: times in the true text, times generated, and scores"
     yield f"  {'word':14} {'true':>6} {'generated':>9}  {'precision':24}{'recall':24}F1"
     for row in made["words"][:WORDS_SHOWN]:
@@ -190,7 +190,7 @@ def _lines_on_masked(report: Evaluation) -> Iterator[str]:
         " predicted right, by the share that is masked and by inverse temperature β"
     )
     betas = list(dict.fromkeys(row["beta"] for row in rows))
-    yield f"\n  {'masked':>6}  " + " ".join(f"{f'β = {_beta(b)}':>8}" for b in betas)
+    yield f"\n  {'masked':>6}  " + " ".join(f"{f'β = {format_beta(float(b))}':>8}" for b in betas)
     for share in dict.fromkeys(row["masked"] for row in rows):
         found = [row["accuracy"] for row in rows if row["masked"] == share]
         yield f"  {share:6.0%}  " + " ".join(f"{value['value']:8.3f}" for value in found)
@@ -212,10 +212,6 @@ def format_interval(estimate: dict[str, Any], places: int = 3) -> str:
 
 def _estimates(row: dict[str, Any], columns: Sequence[str]) -> str:
     return "".join(f"{format_interval(row[column]):24}" for column in columns).rstrip()
-
-
-def _beta(beta: Any) -> str:
-    return "∞" if beta in ("inf", inf) else f"{beta:g}"
 
 
 def _signed(shift: int) -> str:

@@ -115,19 +115,7 @@ class TrainedModel:
     @property
     def stand_in(self) -> str:
         """Why this is not the paper's model; empty if it is."""
-        ours, hmm = self.config, self.config.model.kind == "HMM"
-        paper = recipe("hmm-paper" if hmm else "ntp-paper")
-        differences = [
-            f"{phrase.format(getattr(ours.model, name))} (paper: {getattr(paper.model, name)})"
-            for name, phrase in _SHAPE.items()
-            if getattr(ours.model, name, None) != getattr(paper.model, name, None)
-        ]
-        if ours.tokens.kind != paper.tokens.kind:
-            differences.append("whole words as tokens")
-        if not differences:
-            return ""
-        name = "HMM" if hmm else "model"
-        return f"This {name} is not the paper's: it has {', '.join(differences)}."
+        return why_not_the_papers(self.config)
 
     @property
     def trained_on(self) -> int:
@@ -203,6 +191,23 @@ _SHAPE = {
     "conditioned": "predictions from a {}",
     "spread": "an initial spread of {}",
 }
+
+
+def why_not_the_papers(ours: Config) -> str:
+    """Why a model of this configuration is not the paper's; empty if it is."""
+    hmm = ours.model.kind == "HMM"
+    paper = recipe("hmm-paper" if hmm else "ntp-paper")
+    differences = [
+        f"{phrase.format(getattr(ours.model, name))} (paper: {getattr(paper.model, name)})"
+        for name, phrase in _SHAPE.items()
+        if getattr(ours.model, name, None) != getattr(paper.model, name, None)
+    ]
+    if ours.tokens.kind != paper.tokens.kind:
+        differences.append("whole words as tokens")
+    if not differences:
+        return ""
+    name = "HMM" if hmm else "model"
+    return f"This {name} is not the paper's: it has {', '.join(differences)}."
 
 
 # The next study often asks for the same model.

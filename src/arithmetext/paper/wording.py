@@ -1,10 +1,9 @@
 """Numbers and lists in words, written the same way in every caption and verdict."""
 
 from collections.abc import Iterable, Mapping
-from math import inf
 from typing import TYPE_CHECKING
 
-from ..evaluation.estimates import Estimate, format_estimate
+from ..evaluation.estimates import Estimate, format_beta, format_estimate
 from ..integers import format_integer
 
 if TYPE_CHECKING:
@@ -93,14 +92,6 @@ def over_prompts_in_words(seeds: Mapping[str, int]) -> str:
     """
     widened = max(seeds.values()) > 1
     return "bootstrapped over prompts" + ", widened by the spread over seeds" * widened
-
-
-def format_beta(beta: float) -> str:
-    """
-    >>> format_beta(3.3), format_beta(inf)
-    ('3.3', '∞')
-    """
-    return "∞" if beta == inf else f"{beta:g}"
 
 
 def format_number(value: float | None, digits: int = 3) -> str:

@@ -23,11 +23,10 @@ Array = NDArray[Any]
 
 
 class Field(NamedTuple):
-    """An arithmetic function of n ≥ 1: its value, from the tree of n, and its sequence."""
+    """An arithmetic function of n ≥ 1: its value, from the tree of n, and its type in arrays."""
 
     of: Callable[[trees.Tree], int]
     dtype: type
-    oeis: str  # the number of the sequence a(1), a(2), … in the OEIS; the words have none
 
 
 def _mobius(tree: trees.Tree) -> int:
@@ -35,17 +34,17 @@ def _mobius(tree: trees.Tree) -> int:
 
 
 FIELDS = {
-    "word": Field(lambda t: t.packed, np.uint64, ""),
-    "omega": Field(lambda t: len(t.children), np.uint8, "A001221"),
-    "big_omega": Field(lambda t: sum(child.value for child in t.children), np.uint8, "A001222"),
-    "mobius": Field(_mobius, np.int8, "A008683"),
-    "squarefree": Field(lambda t: t.height < 2, np.bool_, "A008966"),
-    "prime": Field(lambda t: t.word == "10", np.bool_, "A010051"),
-    "height": Field(lambda t: t.height, np.uint8, "A185102"),
-    "leaves": Field(lambda t: t.leaves, np.uint8, "A064372"),
-    "edges": Field(lambda t: t.edges, np.uint8, "A106490"),
+    "packed": Field(lambda t: t.packed, np.uint64),
+    "omega": Field(lambda t: len(t.children), np.uint8),
+    "big_omega": Field(lambda t: sum(child.value for child in t.children), np.uint8),
+    "mobius": Field(_mobius, np.int8),
+    "squarefree": Field(lambda t: t.height < 2, np.bool_),
+    "prime": Field(lambda t: t.word == "10", np.bool_),
+    "height": Field(lambda t: t.height, np.uint8),
+    "leaves": Field(lambda t: t.leaves, np.uint8),
+    "edges": Field(lambda t: t.edges, np.uint8),
 }
-_MEASURED = [name for name in FIELDS if name != "word"]  # in the order of `_measure`
+_MEASURED = [name for name in FIELDS if name != "packed"]  # in the order of `_measure`
 
 
 def omega(lo: int, hi: int, *, threads: int | None = None) -> NDArray[np.uint8]:
@@ -138,6 +137,8 @@ def arrays(
 
 
 def check_fields(fields: Sequence[str]) -> None:
+    if isinstance(fields, str):
+        raise InputError(f"fields are a list of names, such as [{fields!r}]")
     if not fields:
         raise InputError(f"no fields; there are: {', '.join(FIELDS)}")
     for name in fields:
@@ -189,7 +190,7 @@ def _fill(lo: int, hi: int, out: dict[str, Array]) -> None:
         return
     words = words_in_buffer(lo, hi)
     for name, values in out.items():
-        if name == "word":
+        if name == "packed":
             values[:] = words
             continue
         _look_up(words, _MEASURED.index(name), values.view(np.int8))

@@ -1,6 +1,5 @@
 """Write the text as a dataset for Hugging Face: a folder of Parquet files with a dataset card."""
 
-from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 from shlex import quote
@@ -94,8 +93,9 @@ def export(folder: Path, lo: int, hi: int) -> None:
     The folder appears only when it is complete.
     """
     lo, hi = check_range(lo, hi)
-    arrow: Any = import_module("pyarrow")
-    parquet: Any = import_module("pyarrow.parquet")
+    import pyarrow as arrow
+    from pyarrow.parquet import ParquetWriter
+
     spelled = arrow.dictionary(arrow.int32(), arrow.string())
     schema = arrow.schema([("n", arrow.int64()), ("word", spelled), ("packed", arrow.uint64())])
     with whole_folder(folder) as draft:
@@ -106,7 +106,7 @@ def export(folder: Path, lo: int, hi: int) -> None:
             path = draft / "data" / f"train-{number:05}-of-{files:05}.parquet"
             # Consecutive integers take no space as differences. Without a stored schema, readers
             # see plain strings, not the dictionaries of `_table`.
-            with parquet.ParquetWriter(
+            with ParquetWriter(
                 path,
                 schema,
                 compression="zstd",
@@ -125,7 +125,8 @@ def _table(arrow: Any, first: int, words: Words) -> Any:
     encoded = packed.dictionary_encode()
     spelled = arrow.array([unpack(word) for word in encoded.dictionary.to_pylist()])
     word = arrow.DictionaryArray.from_arrays(encoded.indices, spelled)
-    return arrow.table({"n": np.arange(first, first + len(words)), "word": word, "packed": packed})
+    n = np.arange(len(words)) + first  # in this order: first + len(words) may be 2^63
+    return arrow.table({"n": n, "word": word, "packed": packed})
 
 
 def card(name: str, lo: int, hi: int) -> str:

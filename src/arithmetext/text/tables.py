@@ -12,7 +12,8 @@ from .export import Pieces, check_suffix, write_array, write_npz
 from .ranges import spans
 from .sieve import check_range
 
-_ROWS = 1 << 16  # of a table that are written as text at once
+SUFFIXES = (".csv", ".npy", ".npz", ".parquet")
+_ROWS = 1 << 16  # rows that are written as text at once
 
 
 def write_table(path: Path, lo: int, hi: int, fields: Sequence[str]) -> None:
@@ -22,7 +23,7 @@ def write_table(path: Path, lo: int, hi: int, fields: Sequence[str]) -> None:
     field, or a structured array of several. A .npz file has an array for each field, and `start`,
     which is lo. The file appears only when it is complete.
     """
-    check_suffix(path, ".csv", ".npy", ".npz", ".parquet")
+    check_suffix(path, *SUFFIXES)
     check_range(lo, hi)
     check_fields(fields)
     title = f"writing {path.name}"

@@ -13,7 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from ...evaluation.learning import BAND, FALL, SLOW, WIDTH, Plateau
-from ...training.recipes import recipe
+from ...training.config import from_json
+from .. import runs as runs_module
 from ..figures import styles
 from ..study import Table, Verdict
 from ..wording import format_percent, join
@@ -148,23 +149,9 @@ def _events(plateau: Plateau) -> dict[int, str]:
 
 
 def why_not_the_papers(runs: RunsBySize) -> str:
-    """Why these are not runs of the paper's model; empty if they are."""
-    paper = recipe("ntp-paper").model
-    shape = {
-        "layers": "{} layers",
-        "heads": "{} heads",
-        "context": "a context of {} tokens",
-        "positions": "{} positions",
-    }
-    differences = {
-        f"{phrase.format(run.record.config['model'][name])} (paper: {getattr(paper, name)})": None
-        for run in runs.values()
-        for name, phrase in shape.items()
-        if run.record.config["model"][name] != getattr(paper, name)
-    }
-    if not differences:
-        return ""
-    return f"These models are not the paper's: they have {join(differences)}."
+    """Why one of these is not a run of the paper's model; empty if all are."""
+    reasons = (runs_module.why_not_the_papers(from_json(r.record.config)) for r in runs.values())
+    return next(filter(None, reasons), "")
 
 
 def plateau_verdict(runs: RunsBySize, *, claim: str, paper: str, why: str) -> Verdict:
