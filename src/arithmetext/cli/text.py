@@ -27,6 +27,7 @@ def words(
 ) -> None:
     """Print the words of consecutive integers, or save them."""
     from ..text import export, sieve
+    from ..text.ranges import spans
 
     lo, hi = parse_range(start, count)
     sieve.check_range(lo, hi)
@@ -36,11 +37,14 @@ def words(
         cost.check(cost.export(lo, hi, out.suffix), out.resolve().parent)
         export.export(out, lo, hi)
         return
-    pieces = (export.lines(piece) for _, piece in sieve.segments(lo, hi))
+    pieces = (piece for _, piece in sieve.segments(lo, hi))
     if as_list:
-        print_items(([f'"{word}"' for word in piece.decode().split()] for piece in pieces), as_list)
+        # By parts: a list of strings takes much more memory than an array.
+        parts = (piece[a:b] for piece in pieces for a, b in spans(0, len(piece), 1 << 16))
+        spelled = (export.lines(part).decode().split() for part in parts)
+        print_items(([f'"{word}"' for word in words] for words in spelled), as_list)
     else:
-        sys.stdout.buffer.writelines(pieces)
+        sys.stdout.buffer.writelines(map(export.lines, pieces))
 
 
 def export(

@@ -198,8 +198,7 @@ class GPT(TrainableModel):
     @property
     def description(self) -> str:
         return (
-            f"GPT-2, {self.config.layers} layers of {self.config.heads} heads,"
-            f" {self.config.positions} positions, {self.parameter_count / 1e6:.3g} M parameters,"
+            f"GPT-2, {self.config.description}, {self.parameter_count / 1e6:.3g} M parameters,"
             f" predicts {'next' if self.causal else 'masked'} tokens"
         )
 
