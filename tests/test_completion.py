@@ -15,6 +15,7 @@ from arithmetext import bench
 from arithmetext.cli import COMMANDS, app, command_names, completion
 from arithmetext.paper import studies, study
 from arithmetext.text import arithmetic
+from arithmetext.text.arithmetic import FIELDS
 from arithmetext.training.recipes import RECIPES
 from conftest import NT, Run
 
@@ -67,6 +68,8 @@ def test_values(candidates, tmp_path: Path) -> None:
     (tmp_path / "runs" / "notes.txt").touch()
     assert candidates("evaluate", "runs/") == ["runs/mine"]
     assert candidates("generate", "o") == ["oracle-13"]
+    assert candidates("sequence", "") == list(FIELDS)
+    assert candidates("arrays", "2", "9", "--fields", "mobius,h") == ["mobius,height"]
 
 
 def test_where_nothing_fits_the_shell_completes_files(candidates) -> None:

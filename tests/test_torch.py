@@ -86,20 +86,32 @@ def test_every_iteration_begins_with_window_0() -> None:
     )
 
 
-def test_a_state_is_one_integer() -> None:
+STATE = {"seed": 0, "length": 8}
+
+
+def test_a_dataset_resumes_from_one_integer() -> None:
     here = dataset()
-    assert here.state_dict() == {"next": 0}
+    assert here.state_dict() == STATE | {"next": 0}
     windows = iter(here)
     expected = numbers(islice(windows, 5))
     state = json.loads(json.dumps(here.state_dict()))
-    assert state == {"next": 5}
-    here.load_state_dict({"next": 2})
-    assert here.state_dict() == {"next": 2}
+    assert state == STATE | {"next": 5}
+    here.load_state_dict(STATE | {"next": 2})
+    assert here.state_dict() == STATE | {"next": 2}
     again = iter(here)
-    assert here.state_dict() == {"next": 2}
+    assert here.state_dict() == STATE | {"next": 2}
     assert numbers(islice(again, 3)) == expected[2:]
     assert numbers(islice(here, 5)) == expected  # a state counts for one iteration
-    assert here.state_dict() == {"next": 5}
+    assert here.state_dict() == STATE | {"next": 5}
+
+
+def test_a_state_of_another_dataset_is_refused() -> None:
+    for other, complaint in (
+        (dataset(seed=1), "a dataset with seed 1, not 0"),
+        (dataset(length=9), "a dataset with length 9, not 8"),
+    ):
+        with pytest.raises(InputError, match=complaint):
+            dataset().load_state_dict(other.state_dict())
 
 
 def test_workers_share_the_windows() -> None:
@@ -113,7 +125,7 @@ def test_workers_share_the_windows() -> None:
 def test_workers_share_the_windows_after_a_loaded_state(workers: int) -> None:
     here = dataset()
     expected = {int(here.window(i)["n"][0]) for i in range(10, 16)}
-    here.load_state_dict({"next": 10})
+    here.load_state_dict(here.state_dict() | {"next": 10})
     loaded = numbers(islice(DataLoader(here, batch_size=1, num_workers=workers), 6))
     assert set(loaded) == expected
 

@@ -1,7 +1,7 @@
 """Random windows of the text as a PyTorch dataset, with the integer behind every token.
 
-Window i is a pure function of (seed, i), so the state of a dataset is one integer: the number of
-the next window. Workers of a `DataLoader` take turns: worker w of W makes the windows w, w + W,
+Window i is a pure function of (seed, i), so a dataset resumes from one integer, the number of the
+next window. Workers of a `DataLoader` take turns: worker w of W makes the windows w, w + W,
 w + 2W, …
 
 The text is every word followed by one space, and the space belongs to the word before it. So every
@@ -98,11 +98,16 @@ class WindowDataset(IterableDataset[Window]):
             yield window
 
     def state_dict(self) -> dict[str, Any]:
-        """The number of the next window."""
-        return {"next": self._next}
+        """The number of the next window, and what tells the windows apart from others."""
+        return {"seed": self.seed, "length": self.windows.tokens, "next": self._next}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let the next iterator begin with the window that `state_dict` named."""
+        for name, ours in ("seed", self.seed), ("length", self.windows.tokens):
+            if state.get(name) != ours:
+                raise InputError(
+                    f"this state is of a dataset with {name} {state.get(name)}, not {ours}"
+                )
         worker = get_worker_info()
         self._next = state["next"]
         self._skipped = self._next - (0 if worker is None else worker.id)

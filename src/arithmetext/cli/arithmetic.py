@@ -11,15 +11,37 @@ from ..errors import InputError
 from ..integers import parse_integer
 from .options import AsList, Count, Start, one_of, parse_range, print_items
 
-ALL = "packed,omega,big_omega,mobius,squarefree,prime,height,leaves,edges"
+# As in text/arithmetic.py, which imports numpy.
+NAMES = (
+    "packed",
+    "omega",
+    "big_omega",
+    "mobius",
+    "squarefree",
+    "prime",
+    "height",
+    "leaves",
+    "edges",
+)
+
+
+def _complete_last(incomplete: str) -> list[str]:
+    """Complete the name after the last comma."""
+    before, comma, last = incomplete.rpartition(",")
+    return [before + comma + name for name in one_of(lambda: NAMES)(last)]
 
 
 def arrays(
     start: Start,
     count: Count,
     fields: Annotated[
-        str, typer.Option(metavar="NAMES", help="Names of functions, separated by commas.")
-    ] = ALL,
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Names of functions, separated by commas.  [default: all]",
+            autocompletion=_complete_last,
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Save to a file: .csv, .npy, .npz or .parquet."),
@@ -27,15 +49,14 @@ def arrays(
 ) -> None:
     """Print or save arithmetic functions of consecutive integers.
 
-    Prints CSV unless --out is given. The functions are the packed word, ω and Ω (`omega`,
-    `big_omega`), the Möbius function, whether n is square-free or prime, and the height, leaves and
-    edges of its tree.
+    Prints CSV unless --out is given. The functions are packed (the word read in base 2), omega (ω),
+    big_omega (Ω), mobius (μ), squarefree, prime, and the height, leaves and edges of the tree of n.
     """
     from ..text import arithmetic, sieve, tables
     from ..text.export import check_suffix
 
     lo, hi = parse_range(start, count)
-    names = [name.strip() for name in fields.split(",")]
+    names = NAMES if fields is None else [name.strip() for name in fields.split(",")]
     sieve.check_range(lo, hi)
     arithmetic.check_fields(names)
     if out is not None:
@@ -52,7 +73,7 @@ def sequence(
         typer.Argument(
             metavar="NAME",
             help="Name of a function, such as omega; `nt arrays --help` lists them.",
-            autocompletion=one_of(lambda: ALL.split(",")),
+            autocompletion=one_of(lambda: NAMES),
         ),
     ],
     to: Annotated[str, typer.Option(metavar="N", help="Last integer.")] = "100",

@@ -7,6 +7,7 @@ which of them are larger than 1, so only cubes and higher powers of primes are s
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from difflib import get_close_matches
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -114,15 +115,20 @@ def edges(lo: int, hi: int, *, threads: int | None = None) -> NDArray[np.uint8]:
 def arrays(
     lo: int, hi: int, fields: Sequence[str], *, threads: int | None = None, title: str = ""
 ) -> Iterator[tuple[int, dict[str, Array]]]:
-    """Yield (first integer, array by field) for consecutive pieces of lo ≤ n < hi.
+    """(first integer, array by field) for consecutive pieces of lo ≤ n < hi, one after the other.
 
     Memory does not grow with the range.
 
     >>> 1 + sum(int(piece["mobius"].sum()) for _, piece in arrays(2, 10**6 + 1, ["mobius"]))
     212
     """
-    lo, hi = check_range(lo, hi)
-    check_fields(fields)
+    check_fields(fields)  # here, not when the first piece is asked for
+    return _pieces(*check_range(lo, hi), fields, threads, title)
+
+
+def _pieces(
+    lo: int, hi: int, fields: Sequence[str], threads: int | None, title: str
+) -> Iterator[tuple[int, dict[str, Array]]]:
     for piece in over_ranges(
         partial(_new_arrays, tuple(fields)),
         lo,
@@ -140,10 +146,12 @@ def check_fields(fields: Sequence[str]) -> None:
     if isinstance(fields, str):
         raise InputError(f"fields are a list of names, such as [{fields!r}]")
     if not fields:
-        raise InputError(f"no fields; there are: {', '.join(FIELDS)}")
+        raise InputError(f"no fields: there are {', '.join(FIELDS)}")
     for name in fields:
         if name not in FIELDS:
-            raise InputError(f"no field {name!r}; there are: {', '.join(FIELDS)}")
+            similar = get_close_matches(name, FIELDS, n=1)
+            hint = f"did you mean {similar[0]}? There" if similar else "there"
+            raise InputError(f"no field {name!r}: {hint} are {', '.join(FIELDS)}")
         if list(fields).count(name) > 1:
             raise InputError(f"the field {name} is named twice")
 
