@@ -51,7 +51,7 @@ def by_flint(n: int) -> dict[str, int]:
         return sum(map(leaves, exponents(n))) if n > 1 else 1
 
     return {
-        "packed": int(word(n), 2),
+        "packed": int(word(n) or "0", 2),
         "omega": len(exponents(n)),
         "big_omega": sum(exponents(n)),
         "mobius": int(fmpz(n).moebius_mu()),
@@ -66,6 +66,8 @@ def by_flint(n: int) -> dict[str, int]:
 def check(lo: int, hi: int) -> None:
     truth = [by_flint(n) for n in range(lo, hi)]
     for name, function in FUNCTIONS.items():
+        if name == "packed" and lo == 1:
+            continue  # the text begins at 2
         values = function(lo, hi)
         assert values.dtype == FIELDS[name].dtype
         assert values.tolist() == [each[name] for each in truth], name
@@ -78,7 +80,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.usefixtures("way")
-@pytest.mark.parametrize("lo", [2, 4000, 65500, 10**10, 5**20 - 100, 10**15])
+@pytest.mark.parametrize("lo", [1, 2, 4000, 65500, 10**10, 5**20 - 100, 10**15])
 def test_windows_against_flint(lo: int) -> None:
     check(lo, lo + 200)
 
@@ -174,7 +176,7 @@ def test_pieces_are_the_parts_of_the_whole() -> None:
     assert listed == [0, *nt_api.omega(2, 70_001).tolist()]
 
 
-@pytest.mark.parametrize(("lo", "hi"), [(1, 5), (5, 5), (2**63 - 1, 2**63 + 1)])
+@pytest.mark.parametrize(("lo", "hi"), [(0, 5), (1, 1), (5, 5), (2**63 - 1, 2**63 + 1)])
 def test_ranges_are_checked(lo: int, hi: int) -> None:
     with pytest.raises(InputError):
         nt_api.mobius(lo, hi)
@@ -280,7 +282,8 @@ def test_lists_in_gp(nt, command: str, tmp_path: Path) -> None:
         ("arrays 2 10 --fields omega,omega", "the field omega is named twice"),
         ("arrays 2 1e12 --out x.txt", "it should end in .csv, .npy, .npz or .parquet"),
         ("arrays 2 1e12 --out no/x.csv", "there is no folder"),
-        ("arrays 1 10", "begins at 2"),
+        ("arrays 0 10", "begin at 1, not at 0"),
+        ("arrays 1 0", "an empty range"),
         ("arrays 2 1e18 --out x.csv", "on disk, and"),
         ("sequence tau", "no field 'tau'"),
         ("sequence is_prime", "no field 'is_prime': did you mean prime? There are packed, omega"),

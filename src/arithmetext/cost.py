@@ -97,7 +97,8 @@ def arrays(lo: int, hi: int, fields: Sequence[str], suffix: str) -> Cost:
         ".npz": (150.0 * number, compressed),
         ".parquet": (20.0 * number, compressed),
     }.get(suffix, (0.0, 0.0))  # other suffixes are refused later
-    sieving = visit(lo, hi, nanoseconds=number).seconds * (number if suffix == ".npz" else 1)
+    rounds = number if suffix == ".npz" else 1
+    sieving = rounds * visit(max(lo, 2), max(hi, 3), nanoseconds=number).seconds
     return Cost(max(sieving, (hi - lo) * nanoseconds * 1e-9), disk=(hi - lo) * size)
 
 

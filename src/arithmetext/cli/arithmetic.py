@@ -9,7 +9,7 @@ import typer
 from .. import cost
 from ..errors import InputError
 from ..integers import parse_integer
-from .options import AsList, Count, Start, one_of, parse_range, print_items
+from .options import AsList, Count, one_of, parse_range, print_items
 
 # As in text/arithmetic.py, which imports numpy.
 NAMES = (
@@ -32,7 +32,7 @@ def _complete_last(incomplete: str) -> list[str]:
 
 
 def arrays(
-    start: Start,
+    start: Annotated[str, typer.Argument(metavar="START", help="First integer.")],
     count: Count,
     fields: Annotated[
         str | None,
@@ -52,12 +52,12 @@ def arrays(
     Prints CSV unless --out is given. The functions are packed (the word read in base 2), omega (ω),
     big_omega (Ω), mobius (μ), squarefree, prime, and the height, leaves and edges of the tree of n.
     """
-    from ..text import arithmetic, sieve, tables
+    from ..text import arithmetic, tables
     from ..text.export import check_suffix
 
     lo, hi = parse_range(start, count)
     names = NAMES if fields is None else [name.strip() for name in fields.split(",")]
-    sieve.check_range(lo, hi)
+    arithmetic.check_range(lo, hi)
     arithmetic.check_fields(names)
     if out is not None:
         check_suffix(out, *tables.SUFFIXES)
@@ -95,7 +95,7 @@ def sequence(
         raise InputError("--bfile prints lines, and --format a list: choose one of them")
     arithmetic.check_fields([name])
     if last > 1:
-        cost.check(cost.arrays(2, last + 1, [name], ".csv"))
+        cost.check(cost.arrays(1, last + 1, [name], ".csv"))
     pieces = arithmetic.terms(name, last)
     if bfile:
         rows = ([f"{n} {a}" for n, a in enumerate(values, first)] for first, values in pieces)

@@ -9,6 +9,7 @@ which of them are larger than 1, so only cubes and higher powers of primes are s
 from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
 from functools import partial
+from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,8 +18,9 @@ from numpy.typing import NDArray
 from .. import trees
 from ..compiled import flint_is_faster, kernel
 from ..errors import InputError
+from . import sieve
 from .ranges import over_ranges, spans
-from .sieve import Words, base_primes, check_range, segment_size, words_in_buffer
+from .sieve import Words, base_primes, segment_size, words_in_buffer
 
 Array = NDArray[Any]
 
@@ -119,7 +121,7 @@ def arrays(
 
     Memory does not grow with the range.
 
-    >>> 1 + sum(int(piece["mobius"].sum()) for _, piece in arrays(2, 10**6 + 1, ["mobius"]))
+    >>> sum(int(piece["mobius"].sum()) for _, piece in arrays(1, 10**6 + 1, ["mobius"]))
     212
     """
     check_fields(fields)  # here, not when the first piece is asked for
@@ -142,6 +144,20 @@ def _pieces(
         lo += len(piece[fields[0]])
 
 
+def check_range(lo: int, hi: int) -> tuple[int, int]:
+    """Refuse a range without values; return both bounds as Python integers.
+
+    Arithmetic functions begin at 1, before the text: the tree of 1 is a single node.
+    """
+    lo, hi = index(lo), index(hi)
+    if lo < 1:
+        raise InputError(f"arithmetic functions begin at 1, not at {lo}")
+    if hi <= lo:
+        raise InputError(f"an empty range: {lo} ≤ n < {hi}")
+    sieve.check_range(2, max(hi, 3))
+    return lo, hi
+
+
 def check_fields(fields: Sequence[str]) -> None:
     if isinstance(fields, str):
         raise InputError(f"fields are a list of names, such as [{fields!r}]")
@@ -161,9 +177,7 @@ def terms(name: str, last: int) -> Iterator[tuple[int, list[int]]]:
     check_fields([name])
     if last < 1:
         raise InputError(f"sequences begin at 1, so none ends at {last}")
-    pieces = arrays(*check_range(2, last + 1), [name]) if last > 1 else iter(())
-    yield 1, [int(FIELDS[name].of(trees.tree(1)))]
-    for first, piece in pieces:
+    for first, piece in arrays(1, last + 1, [name]):
         # By parts: a list of integers takes much more memory than an array.
         for a, b in spans(0, len(piece[name]), 1 << 16):
             yield first + a, (piece[name][a:b] * 1).tolist()  # truth values become 0 and 1
@@ -191,11 +205,14 @@ def _new_arrays(fields: tuple[str, ...], lo: int, hi: int) -> dict[str, Array]:
 
 def _fill(lo: int, hi: int, out: dict[str, Array]) -> None:
     """Write the values of a segment lo ≤ n < hi, by field."""
-    if flint_is_faster(hi - lo):
+    if flint_is_faster(hi - lo) or hi == 2:
         forest = [trees.tree(n) for n in range(lo, hi)]
         for name, values in out.items():
             values[:] = [FIELDS[name].of(tree) for tree in forest]
         return
+    if lo == 1:
+        _fill(1, 2, {name: values[:1] for name, values in out.items()})
+        lo, out = 2, {name: values[1:] for name, values in out.items()}
     words = words_in_buffer(lo, hi)
     for name, values in out.items():
         if name == "packed":

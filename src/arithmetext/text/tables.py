@@ -7,10 +7,9 @@ from typing import IO
 import numpy as np
 
 from ..files import whole_file
-from .arithmetic import FIELDS, Array, arrays, check_fields
+from .arithmetic import FIELDS, Array, arrays, check_fields, check_range
 from .export import Pieces, check_suffix, write_array, write_npz
 from .ranges import spans
-from .sieve import check_range
 
 SUFFIXES = (".csv", ".npy", ".npz", ".parquet")
 _ROWS = 1 << 16  # rows that are written as text at once
