@@ -4,7 +4,7 @@ A case starts from the committed result in results/h200, replaces some numbers, 
 verdicts whose outcome this changes; all other verdicts must stay as they were.
 
     CASES = [
-        ({"rows.2.text": 20.0}, {"oriented-2": None}),
+        ({"rows.2.text": 20.0}, {"oriented": None}),
     ]
 
 The path of a number is that in the result's JSON: fields and positions joined by dots, where
