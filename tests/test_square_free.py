@@ -347,23 +347,25 @@ def test_prompts_are_in_the_bulk_between_two_quantiles_of_the_true_ones(
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.9])
-@pytest.mark.parametrize("offset", [-2.8, -1.0, 3.0])
-def test_intervals_cover_though_the_quantiles_are_estimated(
-    correlation: float, offset: float
-) -> None:
+def test_intervals_cover_though_the_quantiles_are_estimated(correlation: float) -> None:
     """Wilson's interval, for which the quantile is known, covers in less than 80 % of the cases."""
-    random, normal, covered = np.random.default_rng(0), NormalDist(), np.zeros(3)
-    low, high = (normal.inv_cdf(q) - offset for q in (0.025, 0.975))
-    above, inside = 1 - normal.cdf(low), normal.cdf(high) - normal.cdf(low)
+    random, normal = np.random.default_rng(0), NormalDist()
+    offsets = dict(zip(RUNS, (-2.8, -1.0, 3.0, 0.0, 0.0), strict=True))
+    covered = {run: np.zeros(3) for run in RUNS[:3]}
     for _ in range(100):
         true, other = random.normal(size=(2, 200))
-        values = offset + correlation * true + sqrt(1 - correlation**2) * other
-        found = in_bulk(true, values)
-        known = wilson(200 * (found.in_bulk.value or 0), 200)
-        ends = ((found.above_low, above), (found.in_bulk, inside), (known, inside))
-        covered += [each.low <= expected <= each.high for each, expected in ends]
-    assert covered[:2].min() >= 90
-    assert covered[2] < 80
+        noise = correlation * true + sqrt(1 - correlation**2) * other
+        values = {run: offset + noise for run, offset in offsets.items()}
+        summary = summarise_runs(RunLikelihoods("inserted", 16, true, values))
+        for found in summary.runs[:3]:
+            low, high = (normal.inv_cdf(q) - offsets[found.run] for q in (0.025, 0.975))
+            above, inside = 1 - normal.cdf(low), normal.cdf(high) - normal.cdf(low)
+            known = wilson(200 * (found.in_bulk.value or 0), 200)
+            ends = ((found.above_low, above), (found.in_bulk, inside), (known, inside))
+            covered[found.run] += [each.low <= expected <= each.high for each, expected in ends]
+    for counts in covered.values():
+        assert counts[:2].min() >= 90
+        assert counts[2] < 80
 
 
 def test_separation_is_the_least_area_of_a_short_against_a_long_run() -> None:
