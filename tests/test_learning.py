@@ -9,14 +9,12 @@ from hypothesis import strategies as st
 
 from arithmetext.evaluation.estimates import UNKNOWN, above
 from arithmetext.evaluation.learning import (
-    NO_PLATEAU,
     LossCurve,
     _leaves_band,
+    _smoothed,
     end_ratio,
-    largest_difference,
-    length_ratio,
+    length_ratios,
     loss_curve,
-    plateau_length,
 )
 from arithmetext.training.run_cache import thinned
 
@@ -63,11 +61,12 @@ def test_a_run_that_ends_on_the_plateau_has_found_none() -> None:
     assert loss_curve(curve((5, 1.0), (400, 1.5), steps=150)).plateau is None
 
 
-def test_where_the_final_level_begins() -> None:
-    found = loss_curve(curve((5, 1.0), (400, 1.5), steps=150))
-    assert 5 < found.final_from < 20 and math.isclose(found.losses[-1], 4.0, rel_tol=0.01)
-    found = loss_curve(curve((5, 1.0), (400, 1.5)))
-    assert 400 < found.final_from < 1500 and math.isclose(found.losses[-1], 2.5, rel_tol=0.01)
+def test_a_pause_above_the_lowest_loss_without_attention_is_not_the_plateau() -> None:
+    """The run pauses at 4.0 and ends at 2.5; a plateau at 2.5 or below would not have ended."""
+    known = curve((5, 1.0), (400, 1.5))
+    assert loss_curve(known, lowest=4.0) == loss_curve(known)
+    for lowest in (2.6, 2.0):
+        assert loss_curve(known, lowest).plateau is None
 
 
 def test_a_small_fall_is_no_descent() -> None:
@@ -93,9 +92,10 @@ def test_the_unit_of_the_loss_does_not_matter(unit: float) -> None:
 
 
 def test_a_straight_line_has_one_speed() -> None:
-    found = loss_curve([(step, 5 - 0.3 * math.log(step)) for step in range(1, 200)])
-    assert np.allclose(found.speeds, 0.3)
-    assert np.allclose(found.losses, 5 - 0.3 * np.log(found.steps))
+    steps = np.arange(1.0, 200)
+    losses, speeds = _smoothed(steps, 5 - 0.3 * np.log(steps))
+    assert np.allclose(speeds, 0.3)
+    assert np.allclose(losses, 5 - 0.3 * np.log(steps))
 
 
 def test_losses_between_the_steps_of_a_curve() -> None:
@@ -108,54 +108,6 @@ def test_losses_between_the_steps_of_a_curve() -> None:
 def falling(*steps: int) -> LossCurve:
     """A loss that falls by 1.2 around each of these steps."""
     return loss_curve(curve(*((step, 1.2) for step in steps)))
-
-
-def test_a_plateau_between_two_falls() -> None:
-    found = plateau_length(falling(5, 300), falling(5, 300))
-    assert found.ended and 5 < found.ratio < 60
-
-
-def test_a_plateau_at_the_end_counts_if_another_run_gets_below_it() -> None:
-    found = plateau_length(falling(5), falling(5, 300))
-    assert not found.ended and found.ratio > 100
-    assert plateau_length(falling(5), falling(5)) == NO_PLATEAU
-
-
-def test_without_another_run_a_plateau_at_the_end_counts_if_it_is_the_only_one() -> None:
-    assert plateau_length(falling(5, 100)).ended
-    assert not plateau_length(falling(5)).ended
-
-
-def test_the_longer_of_two_plateaus_counts() -> None:
-    """The run pauses between its falls, and rests at its end, where another run goes on."""
-    early = falling(5, 20)
-    assert early.plateau is not None
-    lasting = plateau_length(early, falling(5, 20, 300))
-    assert not lasting.ended
-    assert lasting.ratio > early.plateau.end / early.plateau.begin
-
-
-@pytest.mark.parametrize(
-    ("masked", "trained", "causal", "longer"),
-    [
-        ((5, 100), (5, 100), (5, 50), True),
-        ((5, 100), (5, 100), (5, 100), False),
-        ((5, 100), (5, 100), (5, 150), False),
-        ((5, 100), (5, 300), (5, 150), False),
-        ((50,), (50,), (5, 50), False),
-        ((5,), (5,), (5, 50), False),
-        ((5,), (5, 300), (5, 150), True),
-        ((900,), (5, 100), (5, 100), False),
-        ((5, 300), (5, 300), (50,), False),
-        ((5, 300), (5, 300), (2000,), True),
-    ],
-)
-def test_which_task_has_the_longer_plateau(
-    masked: tuple[int, ...], trained: tuple[int, ...], causal: tuple[int, ...], longer: bool
-) -> None:
-    """Each curve falls around the given steps."""
-    ours = plateau_length(falling(*masked), falling(*trained))
-    assert (ours.ratio > plateau_length(falling(*causal)).ratio) == longer
 
 
 def test_plateaus_that_end_later_over_seeds() -> None:
@@ -175,24 +127,41 @@ def test_plateaus_that_end_later_over_seeds() -> None:
 def test_longer_plateaus_over_seeds() -> None:
     """Both end at the same step; one of them begins earlier."""
     longer, shorter = [falling(2, 300)] * 2, [falling(20, 300)] * 2
-    found = length_ratio(longer, shorter)
-    assert found.value is not None and 5 < found.value < 20
+    logarithmic, linear = length_ratios(longer, shorter)
+    assert logarithmic.value is not None and 5 < logarithmic.value < 20
+    assert linear.value is not None and 1 < linear.value < 2
     assert end_ratio(longer, shorter).value == pytest.approx(1, rel=0.1)
 
 
 def test_a_run_that_never_leaves_its_plateau_does_not_count() -> None:
     learned, stuck = falling(5, 300), falling(5)
-    for compare in (end_ratio, length_ratio):
-        assert compare([learned, stuck], [learned, learned]) == UNKNOWN
-        assert compare([learned, learned], [learned, stuck]) == UNKNOWN
+    for some, others in (
+        ([learned, stuck], [learned, learned]),
+        ([learned, learned], [learned, stuck]),
+    ):
+        assert end_ratio(some, others) == UNKNOWN
+        assert length_ratios(some, others) == (UNKNOWN, UNKNOWN)
 
 
-def test_how_far_a_control_is_from_a_run() -> None:
+def test_other_runs_tell_how_much_seeds_differ() -> None:
+    """One run of each kind gives no interval; further runs give it, if they left their plateau."""
+    late, early = [falling(5, 300)], [falling(5, 150)]
+    alike = [falling(5, step) for step in (98, 100, 103)]
+    later = end_ratio(late, early, alike, [falling(5)])
+    assert later == end_ratio(late, early, alike)
+    assert later.value == end_ratio(late, early).value and above(later, 1)
+    shifted = [falling(10, 2 * step) for step in (98, 100, 103)]
+    assert end_ratio(late, early, alike, shifted).low > (later.low or 0)  # more is known
+
+
+def test_since_when_a_loss_is_settled() -> None:
+    """A curve that stays on its plateau has it since the step where it would begin."""
     run, control = falling(5, 300), falling(5)
     assert run.plateau is not None
-    assert largest_difference(control, run, run.plateau.slowest) < 0.01
-    assert largest_difference(control, run, 4000) == pytest.approx(1.2 / 2.6, rel=0.05)
-    assert largest_difference(run, control, 4000) == pytest.approx(1.2 / 3.8, rel=0.05)
+    middle = run.plateau.slowest
+    assert run.settled_by(middle) == pytest.approx(run.plateau.begin)
+    assert control.settled_by(middle) == pytest.approx(run.plateau.begin, rel=0.02)
+    assert falling(10).settled_by(middle) == pytest.approx(2 * run.plateau.begin, rel=0.05)
 
 
 @given(st.lists(st.floats(-10, 10), min_size=1, max_size=3000), st.integers(1, 300))

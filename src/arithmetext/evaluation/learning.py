@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +33,11 @@ class Plateau(NamedTuple):
         """The last step over the first: the length on a logarithmic axis."""
         return self.end / self.begin
 
+    @property
+    def steps(self) -> float:
+        """The number of steps: the length on a linear axis."""
+        return self.end - self.begin
+
 
 @dataclass(frozen=True)
 class LossCurve:
@@ -39,45 +45,47 @@ class LossCurve:
 
     steps: list[float]
     losses: list[float]
-    speeds: list[float]  # −dloss/dln(step)
     plateau: Plateau | None
-    final_from: float  # the step from which on the loss is nearly its final value
+    ends_on_plateau: bool  # the last loss is near the lowest loss without attention
 
     def loss_at(self, step: float) -> float:
         """The smoothed loss, interpolated in ln(step)."""
         return float(np.interp(np.log(step), np.log(self.steps), self.losses))
 
-
-class PlateauLength(NamedTuple):
-    """The longest plateau of a run: its last step over its first, 0 if there is none."""
-
-    ratio: float
-    ended: bool  # False if the run ends on the plateau
-
-
-NO_PLATEAU = PlateauLength(0, True)
+    def settled_by(self, step: float) -> float:
+        """Since when the loss has been as at this step, within the width of a plateau."""
+        last = int(np.searchsorted(self.steps, step, side="right")) - 1
+        steps, losses = (np.array(each)[last::-1] for each in (self.steps, self.losses))
+        return _leaves_band(steps, losses)
 
 
-def loss_curve(training: Sequence[tuple[float, float]]) -> LossCurve:
+def loss_curve(training: Sequence[tuple[float, float]], lowest: float = inf) -> LossCurve:
     """Smooth a curve of (step, loss) and find its plateau.
 
-    Loss and speed at a step come from a line fitted to the points around it.
+    `lowest` is the lowest loss without attention (`without_attention.lowest_loss`), if known. A run
+    that does not get clearly below it is still on its plateau, whatever pauses it had before.
     """
     steps, raw = np.array(training, np.float64).reshape(-1, 2).T
+    losses, speeds = _smoothed(steps, raw)
+    plateau = _plateau(steps, losses, speeds) if is_below(losses[-1], lowest) else None
+    ends_on_plateau = plateau is None and abs(losses[-1] / lowest - 1) < FALL
+    return LossCurve(steps.tolist(), losses.tolist(), plateau, ends_on_plateau)
+
+
+def is_below(loss: float, level: float) -> bool:
+    """Whether a loss is clearly below a level, by as much as a descent."""
+    return loss <= (1 - FALL) * level
+
+
+def _smoothed(steps: Floats, raw: Floats) -> tuple[Floats, Floats]:
+    """The loss and its speed, −dloss/dln(step), from lines fitted to the points around a step."""
     x = np.log(steps)
     weights = np.exp(-(((x[:, None] - x) / WIDTH) ** 2) / 2)  # [steps, points]
     weights /= weights.sum(1, keepdims=True)
     centres = weights @ x
     offsets = x - centres[:, None]
     speeds = -((weights * offsets) @ raw) / np.maximum((weights * offsets**2).sum(1), 1e-12)
-    losses = weights @ raw - speeds * (x - centres)
-    return LossCurve(
-        steps.tolist(),
-        losses.tolist(),
-        speeds.tolist(),
-        _plateau(steps, losses, speeds),
-        _final_from(steps, losses),
-    )
+    return weights @ raw - speeds * (x - centres), speeds
 
 
 def _plateau(steps: Floats, losses: Floats, speeds: Floats) -> Plateau | None:
@@ -119,50 +127,49 @@ def _leaves_band(steps: Floats, losses: Floats) -> float:
     return float(np.exp((np.log(steps[j - 1]) * other + np.log(steps[j]) * one) / (one + other)))
 
 
-def _final_from(steps: Floats, losses: Floats) -> float:
-    outside = np.flatnonzero(np.abs(losses / losses[-1] - 1) > BAND)
-    return float(steps[outside.max(initial=-1) + 1])
-
-
-def plateau_length(curve: LossCurve, better: LossCurve | None = None) -> PlateauLength:
-    """How long the longest plateau lasts.
-
-    A plateau at the end of a run counts if another run, `better`, gets clearly below it. Without
-    another run it counts if there is no earlier plateau.
-    """
-    lengths, plateau = [NO_PLATEAU], curve.plateau
-    if plateau:
-        lengths.append(PlateauLength(plateau.end / plateau.begin, ended=True))
-    if better.losses[-1] <= (1 - FALL) * curve.losses[-1] if better else not plateau:
-        lengths.append(PlateauLength(curve.steps[-1] / curve.final_from, ended=False))
-    return max(lengths)
-
-
-def end_ratio(curves: Sequence[LossCurve], others: Sequence[LossCurve]) -> Estimate:
+def end_ratio(
+    curves: Sequence[LossCurve], others: Sequence[LossCurve], *alike: Sequence[LossCurve]
+) -> Estimate:
     """How many times later the plateaus of some runs end than those of other runs.
 
-    The curves are those of several seeds. Unknown if a run has no plateau or has not left it.
+    The curves are those of several seeds. Seeds of further runs, `alike`, may tell how much the
+    ends differ between seeds. If some of `curves` end on their plateau, their last step is a lower
+    bound of its end, and the ratio has no upper limit. Unknown if a run has no plateau, or if one
+    of `others` has not left it.
     """
-    return _ratio(curves, others, lambda plateau: plateau.end)
-
-
-def length_ratio(curves: Sequence[LossCurve], others: Sequence[LossCurve]) -> Estimate:
-    """How many times longer the plateaus of some runs are (`Plateau.length`), as in `end_ratio`."""
-    return _ratio(curves, others, lambda plateau: plateau.length)
-
-
-def _ratio(
-    curves: Sequence[LossCurve], others: Sequence[LossCurve], what: Callable[[Plateau], float]
-) -> Estimate:
-    if not all(curve.plateau for curve in (*curves, *others)):
+    if not any(curve.ends_on_plateau for curve in curves):
+        return _ratio(lambda plateau: plateau.end, curves, others, *alike)
+    bounds = [
+        curve.plateau.end if curve.plateau else curve.steps[-1]
+        for curve in curves
+        if curve.plateau or curve.ends_on_plateau
+    ]
+    ends = [curve.plateau.end for curve in others if curve.plateau]
+    if len(bounds) < len(curves) or len(ends) < len(others):
         return UNKNOWN
-    values, references = (
-        [what(curve.plateau) for curve in each if curve.plateau] for each in (curves, others)
+    # One number, since last steps say nothing about how much seeds differ.
+    found = ratio_of_geometric_means([float(np.exp(np.log(bounds).mean()))], ends)
+    return found._replace(high=inf)
+
+
+class Longer(NamedTuple):
+    """How many times longer the plateaus of some runs are, on two axes."""
+
+    logarithmic: Estimate  # by `Plateau.length`
+    linear: Estimate  # by `Plateau.steps`
+
+
+def length_ratios(curves: Sequence[LossCurve], others: Sequence[LossCurve]) -> Longer:
+    """How many times longer the plateaus of some runs are; unknown if a run has not left it."""
+    return Longer(
+        _ratio(lambda plateau: plateau.length, curves, others),
+        _ratio(lambda plateau: plateau.steps, curves, others),
     )
-    return ratio_of_geometric_means(values, references)
 
 
-def largest_difference(one: LossCurve, other: LossCurve, until: float) -> float:
-    """How far two curves are apart, up to a step, as a share of the second one's loss."""
-    steps = [step for step in one.steps if step <= until]
-    return max(abs(one.loss_at(step) / other.loss_at(step) - 1) for step in steps)
+def _ratio(what: Callable[[Plateau], float], *runs: Sequence[LossCurve]) -> Estimate:
+    """The ratio of the first two, over seeds; the other runs say how much seeds differ."""
+    found = [[what(curve.plateau) for curve in same if curve.plateau] for same in runs]
+    if any(len(some) < len(same) for some, same in zip(found[:2], runs, strict=False)):
+        return UNKNOWN
+    return ratio_of_geometric_means(found[0], found[1], *filter(None, found[2:]))

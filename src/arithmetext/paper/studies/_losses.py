@@ -1,10 +1,6 @@
-"""What the two studies of losses share: how runs are drawn, and the claims about plateaus.
+"""What the two studies of losses share: how runs are drawn, and the claims about plateaus."""
 
-Runs are kept in a dict by the size D of their vocabulary (`RunsBySize`).
-"""
-
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Mapping, Sequence
 from math import log
 from typing import Any
 
@@ -12,94 +8,115 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from ...evaluation.learning import BAND, FALL, SLOW, WIDTH, Plateau
-from ...training.config import from_json
-from .. import runs as runs_module
+from ...evaluation.estimates import UNKNOWN, Estimate, above
+from ...evaluation.learning import BAND, FALL
 from ..figures import styles
 from ..study import Table, Verdict
-from ..wording import format_percent, join
-from ._training_runs import RunsBySize, TrainingRun
+from ..wording import format_estimate, format_percent, join, plural
+from ._training_runs import Series, TrainingRun
 
-SHOWN = 20  # validations in figure and table, at most
-MIN_END_RATIO = 1.1  # a plateau ends later if it ends after more than this many times the steps
+SHOWN = 20  # validations in the figure, at most
+
+LabelledSeries = Mapping[str, Series]
 
 
-def draw_losses_by_step(
-    axes: Axes, runs: RunsBySize, lowest: Mapping[int, float], dotted: RunsBySize | None = None
+def draw_series(
+    axes: Axes,
+    series: Series,
+    lowest: Mapping[int, float],
+    dotted: Mapping[int, TrainingRun] | None = None,
 ) -> None:
-    """Losses divided by the loss of a uniform guess, with a legend.
-
-    Thin lines are the lowest losses without attention. Only the smoothed training loss is
-    drawn of the runs in `dotted`.
-    """
-    draw_losses(axes, runs, {size: (1, 1 / log(size)) for size in runs})
-    legend = [
-        Line2D([], [], markerfacecolor="white", ms=5, lw=1.3, label=f"D = {size}", **style)
-        for size, style in zip(runs, styles(), strict=False)
-    ]
-    if any(run.curve.plateau for run in runs.values()):
-        legend.append(Line2D([], [], color="0.5", lw=9, alpha=0.4, label="plateau"))
-    legend.append(Line2D([], [], color="0.3", lw=0.8, label="lowest without attention"))
-    colours = {size: style["color"] for size, style in zip(runs, styles(), strict=False)}
-    for size, run in (dotted or {}).items():
-        losses = np.array(run.curve.losses) / log(size)
-        label = f"D = {size}, {run.positions} positions"
-        legend += axes.plot(run.curve.steps, losses, ":", color=colours[size], lw=1.6, label=label)
+    """Losses divided by ln D, and thin lines at the lowest losses without attention."""
     for size, loss in lowest.items():
-        axes.axhline(loss / log(size), color=colours[size], lw=0.8, zorder=1)
-    axes.legend(handles=legend, fontsize=8, loc="lower left", handlelength=3, frameon=False)
+        axes.axhline(loss / log(size), color=style_of(size, lowest)["color"], lw=0.8, zorder=1)
+    for size, runs in series.runs.items():
+        style = style_of(size, lowest)
+        _draw_plateau(axes, runs[0], size, style["color"])
+        for run in runs:
+            draw_training(axes, run, size, color=style["color"], ls=style["ls"], lw=0.9)
+        _draw_validation(axes, runs[0], size, style)
+    for size, run in (dotted or {}).items():
+        draw_smoothed(axes, run, size, color=style_of(size, lowest)["color"], ls=":", lw=1.8)
+    axes.set_xscale("log")
+    axes.grid(alpha=0.3)
     axes.set_xlabel("training step")
     axes.set_ylabel("loss / ln D")
 
 
-def draw_losses(axes: Axes, runs: RunsBySize, units: Mapping[int, tuple[float, float]]) -> None:
-    """Training as lines, validation as markers, and plateaus as pale bands along the lines.
-
-    `units` are the factors of steps and losses for each D.
-    """
-    for (size, run), style in zip(runs.items(), styles(), strict=False):
-        colour, curve, plateau = style["color"], run.curve, run.curve.plateau
-        if plateau:
-            points = np.column_stack([curve.steps, curve.losses])
-            inside = (points[:, 0] >= plateau.begin) & (points[:, 0] <= plateau.end)
-            band = (points[inside] * units[size]).T
-            axes.plot(*band, color=colour, lw=9, alpha=0.3, solid_capstyle="butt")
-        training = (np.array(run.record.training) * units[size]).T
-        axes.plot(*training, color=colour, ls=style["ls"], lw=1.3)
-        rows = [(row["step"], row["validation_loss"]) for row in _thin_out(run.record.validation)]
-        validation = (np.array(rows).reshape(-1, 2) * units[size]).T
-        axes.plot(*validation, style["marker"], color=colour, markerfacecolor="white", ms=5)
-    axes.set_xscale("log")
-    axes.grid(alpha=0.3)
+def draw_training(axes: Axes, run: TrainingRun, size: int, **style: Any) -> None:
+    steps, losses = np.array(run.record.training).T
+    axes.plot(steps, losses / log(size), **style)
 
 
-def _thin_out(rows: Sequence[Any]) -> Sequence[Any]:
-    """Every k-th row, ending with the last, at most SHOWN."""
+def draw_smoothed(axes: Axes, run: TrainingRun, size: int, **style: Any) -> None:
+    axes.plot(run.curve.steps, np.array(run.curve.losses) / log(size), **style)
+
+
+def _draw_plateau(axes: Axes, run: TrainingRun, size: int, colour: str) -> None:
+    """A pale band along the curve."""
+    if plateau := run.curve.plateau:
+        steps = np.geomspace(plateau.begin, plateau.end, 50)
+        losses = [run.curve.loss_at(step) / log(size) for step in steps]
+        axes.plot(steps, losses, color=colour, lw=9, alpha=0.3, solid_capstyle="butt")
+
+
+def _draw_validation(axes: Axes, run: TrainingRun, size: int, style: Mapping[str, Any]) -> None:
+    rows = run.record.validation
     stride = -(-len(rows) // SHOWN) or 1
-    return rows[(len(rows) - 1) % stride :: stride]
+    points = [
+        (row["step"], row["validation_loss"] / log(size))
+        for row in rows[(len(rows) - 1) % stride :: stride]
+    ]
+    x, y = np.array(points).reshape(-1, 2).T
+    axes.plot(x, y, style["marker"], color=style["color"], markerfacecolor="white", ms=5)
 
 
-def describe_training(runs: RunsBySize) -> str:
+def style_of(size: int, sizes: Mapping[int, Any]) -> dict[str, Any]:
+    """The style of a vocabulary: the same in all panels."""
+    return styles()[list(sizes).index(size)]
+
+
+def draw_legend(axes: Axes, sizes: Mapping[int, Any], others: Mapping[str, str]) -> None:
+    """A legend of the sizes, of plateaus, and of `others`, in the line styles given there."""
+    handles = [
+        Line2D([], [], markerfacecolor="white", ms=5, lw=1.3, label=f"D = {size}", **style)
+        for size, style in zip(sizes, styles(), strict=False)
+    ]
+    handles.append(Line2D([], [], color="0.5", lw=9, alpha=0.4, label="plateau"))
+    handles += [
+        Line2D([], [], color="0.3", lw=1.8, ls=line, label=label) for label, line in others.items()
+    ]
+    handles.append(Line2D([], [], color="0.3", lw=0.8, label="lowest without attention"))
+    axes.legend(handles=handles, fontsize=8, loc="lower left", handlelength=3, frameon=False)
+
+
+def describe_training(series: Sequence[Series]) -> str:
     """The model, its batches and how long it was trained, in a sentence."""
-    first, *_ = runs.values()
-    model = first.record.config["model"]
+    runs = [run for each in series for same in each.runs.values() for run in same]
+    seeds = sorted({run.seed for run in runs})
+    warmups = list(dict.fromkeys(run.record.config["training"]["warmup"] for run in runs))
+    model, steps = runs[0].record.config["model"], sorted({run.last_step for run in runs})
+    count = plural(len(seeds), "seed") if len(seeds) > 1 else "One seed"
+    trained = (
+        f"{count} for each D, {warmups[0]} warm-up steps"
+        if len(warmups) == 1
+        else f"{count} for each D and each warm-up of the learning rate"
+        f" ({join(map(str, warmups))} steps)"
+    )
     return (
-        f"One run for each D (seed {first.record.config['seed']}): {model['layers']} layers of"
-        f" {model['heads']} heads, L = {model['context']}, {first.batch:,} tokens per step, a"
-        f" learning-rate warm-up of {first.warmup:,} steps;"
-        f" {join(f'{run.last_step:,}' for run in runs.values())} steps in"
-        f" {join(f'{run.record.seconds:.0f}' for run in runs.values())} seconds on"
-        f" {first.record.environment['device']}."
+        f"{trained}: {model['layers']} layers of {model['heads']} heads, L = {model['context']},"
+        f" {model['positions']} positions, {join(f'{count:,}' for count in steps)} steps of"
+        f" {runs[0].batch:,} tokens on {runs[0].record.environment['device']}."
     )
 
 
 def define_plateau() -> str:
     """How plateaus are found, for captions."""
     return (
-        f"The speed of learning is −dloss/dln(step), smoothed over {WIDTH:g} in ln(step). A plateau"
-        f" is where learning slows to less than {format_percent(SLOW)} of its speed before and"
-        f" after, and the loss falls by at least {format_percent(FALL)} on either side; the plateau"
-        f" lasts while the loss stays within {format_percent(BAND)}."
+        "A plateau is where learning (−d loss / d ln step, smoothed) slows to less than half its"
+        f" speed before and after, with a fall of at least {format_percent(FALL)} on either side."
+        f" It lasts while the loss stays within {format_percent(BAND)} of its value where learning"
+        " is slowest."
     )
 
 
@@ -109,114 +126,187 @@ def describe_lowest_losses(lowest: Mapping[int, float], *, seen: str) -> str:
     return f"The lowest loss without attention, where a model sees only {seen}, is {shares} ln D."
 
 
-def loss_table(
-    runs: RunsBySize, lowest: Mapping[int, float], *, mark_plateau: bool = True
-) -> Table:
-    """The losses at powers of two, at validations, and where the plateau lies."""
-    header = ["D", "step", "tokens read", "training loss / ln D", "validation loss / ln D"]
-    header += ["validation, nats per word", "lowest without attention / ln D", "event"]
+def run_table(runs: Sequence[tuple[str, int, TrainingRun]]) -> Table:
+    """A row for each run; the runs come with a remark and with D."""
+    header = ["D", "warm-up", "seed", "learning rate", "positions", "remark", "steps"]
+    header += ["tokens per step", "plateau begins", "plateau ends", "million tokens at its end"]
+    header += ["plateau loss / ln D", "last validation loss / ln D"]
+    header += ["lowest without attention / ln D"]
     rows = []
-    for size, run in runs.items():
-        validations = {row["step"]: row for row in _thin_out(run.record.validation)}
-        plateau, uniform = run.curve.plateau, log(size)
-        events = _events(plateau) if plateau and mark_plateau else {}
-        powers = {2**k for k in range(int(run.curve.steps[-1]).bit_length())}
-        for step in sorted({*powers, *validations, *events}):
-            row = validations.get(step, {})
-            loss, nats = row.get("validation_loss"), row.get("validation_nats_per_word")
-            rows.append(
-                [
-                    size,
-                    step,
-                    step * run.batch,
-                    round(run.curve.loss_at(step) / uniform, 4),
-                    "" if loss is None else round(loss / uniform, 4),
-                    "" if nats is None else round(nats, 3),
-                    round(lowest[size] / uniform, 4),
-                    events.get(step, ""),
-                ]
-            )
+    for remark, size, run in runs:
+        config, plateau = run.record.config, run.curve.plateau
+        training, validation = config["training"], run.record.validation
+        found = (
+            [
+                round(plateau.begin, 1),
+                round(plateau.end, 1),
+                round(plateau.end * run.batch / 1e6, 2),
+                round(plateau.loss / log(size), 4),
+            ]
+            if plateau
+            else [""] * 4
+        )
+        last = round(validation[-1]["validation_loss"] / log(size), 4) if validation else ""
+        rows.append(
+            [
+                *(size, training["warmup"], run.seed, training["lr"], config["model"]["positions"]),
+                *(remark, run.last_step, run.batch),
+                *found,
+                *(last, round(run.lowest / log(size), 4)),
+            ]
+        )
     return header, rows
 
 
-def _events(plateau: Plateau) -> dict[int, str]:
-    return {
-        round(plateau.steepest): "second descent is steepest",
-        round(plateau.begin): "plateau begins",
-        round(plateau.end): "plateau ends",
-        round(plateau.slowest): "plateau is slowest",
+def plateau_verdict(
+    series: LabelledSeries,
+    *,
+    claim: str,
+    paper: str,
+    why: str,
+    beside: LabelledSeries | None = None,
+) -> Verdict:
+    """Does every loss curve have a plateau?
+
+    The series in `beside` are described and decide nothing.
+    """
+    without = {
+        (label, size): [run for run in same if run.curve.plateau is None]
+        for label, each in series.items()
+        for size, same in each.runs.items()
     }
-
-
-def why_not_the_papers(runs: RunsBySize) -> str:
-    """Why one of these is not a run of the paper's model; empty if all are."""
-    reasons = (runs_module.why_not_the_papers(from_json(r.record.config)) for r in runs.values())
-    return next(filter(None, reasons), "")
-
-
-def plateau_verdict(runs: RunsBySize, *, claim: str, paper: str, why: str) -> Verdict:
-    """Does every loss curve have a plateau?"""
+    learned = any(run.left_plateau for runs in without.values() for run in runs)
+    complete = {label for label, _ in without} - {
+        label for (label, _), runs in without.items() if runs
+    }
     missing = [
-        f"D = {size}: no plateau found by step {run.last_step:,}; either the loss never paused, or"
-        " it had not fallen again."
-        for size, run in runs.items()
-        if run.curve.plateau is None
+        f"With {label} and D = {size}, {len(runs)} of"
+        f" {plural(len(series[label].runs[size]), 'run')} had left no plateau by step"
+        f" {runs[0].last_step:,}, at"
+        f" {_from_to([run.curve.losses[-1] / log(size) for run in runs], 3)} ln D."
+        for (label, size), runs in without.items()
+        if runs
     ]
     return Verdict(
         key="plateau",
         claim=claim,
         paper=paper,
-        ours="one run each; "
-        + "; ".join(f"D = {size}: {_describe(size, run)}" for size, run in runs.items()),
-        criterion="every run has a plateau",
-        agrees=not missing,
+        ours=_by_label(series, beside, _describe),
+        criterion="with at least one of these settings every run has a plateau; differs if a run"
+        f" has none and yet learned, which means that it ends {format_percent(FALL)} below the"
+        " lowest loss without attention; runs that end on their plateau decide nothing",
+        agrees=False if learned else True if complete else None,
         why=" ".join([*missing, why]),
     )
 
 
-def _describe(size: int, run: TrainingRun) -> str:
-    plateau = run.curve.plateau
-    if plateau is None:
-        return "no plateau"
-    text = f"steps {plateau.begin:.0f} to {plateau.end:.0f} at {plateau.loss / log(size):.3f} ln D"
-    if plateau.earlier_pauses:
-        text += f", after {join(f'a pause at step {step:.0f}' for step in plateau.earlier_pauses)}"
-    return f"{text}, then a descent that is steepest at step {plateau.steepest:.0f}"
+def _describe(series: Series) -> str:
+    """How many runs have a plateau, and at which loss."""
+    parts = []
+    for size, runs in series.runs.items():
+        levels = [run.curve.plateau.loss / log(size) for run in runs if run.curve.plateau]
+        number = f"{len(levels)} of {plural(len(runs), 'run')}"
+        parts.append(
+            f"D = {size}: {number}, at {_from_to(levels, 3)} ln D"
+            if levels
+            else _none_left(size, runs)
+        )
+    return "; ".join(parts)
 
 
-def plateau_end_verdict(runs: RunsBySize, *, claim: str) -> Verdict:
-    """Does the plateau end later for a larger vocabulary?"""
-    plateaus = {size: run.curve.plateau for size, run in runs.items()}
-    ends = [plateau.end for plateau in plateaus.values() if plateau]
-    same_batch = len({run.batch for run in runs.values()}) == 1
-    warmup = min(run.warmup for run in runs.values())
-    why = [
-        f"For D = {size} no plateau has ended by step {runs[size].last_step:,}."
-        for size, plateau in plateaus.items()
-        if plateau is None
+def _none_left(size: int, runs: Sequence[TrainingRun]) -> str:
+    return f"D = {size}: no run left a plateau by step {runs[0].last_step:,}"
+
+
+def _by_label(
+    series: LabelledSeries, beside: LabelledSeries | None, describe: Callable[[Series], str]
+) -> str:
+    decide = [
+        f"With {label}: {describe(each)}" if each.runs else no_runs(label)
+        for label, each in series.items()
     ]
-    if not same_batch:
-        why.append("The runs differ in tokens per step, so their steps cannot be compared.")
-    if len({run.record.config["training"]["steps"] for run in runs.values()}) > 1:
-        why.append("The runs differ in length, and so in how fast their learning rate falls.")
-    if ends and max(ends) <= warmup:
-        why.append(f"All plateaus end during the learning-rate warm-up of {warmup:,} steps.")
+    others = [
+        f"With {label}: {describe(each)}" for label, each in (beside or {}).items() if each.runs
+    ]
+    return ". ".join(decide + others)
+
+
+def no_runs(label: str) -> str:
+    return f"no runs with {label}, which decide here"
+
+
+def _from_to(values: Sequence[float], digits: int) -> str:
+    low, high = (f"{value:.{digits}f}" for value in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"
+
+
+def ends_later_verdict(
+    series: LabelledSeries,
+    *,
+    claim: str,
+    beside: LabelledSeries | None = None,
+    spread: str = "",
+) -> Verdict:
+    """Does the plateau end later for a larger vocabulary, over seeds and in every series?
+
+    The series in `beside` are described and decide nothing. `spread` says what is assumed about the
+    spread over seeds.
+    """
+    ratios = [ratio for each in series.values() for ratio in each.later.values()]
+    agrees = decide_above_one(ratios)
     return Verdict(
         key="ends-later-for-larger-d",
         claim=claim,
         paper="further as D increases",
-        ours="one run each; the plateau ends at "
-        + "; ".join(
-            f"step {plateau.end:.0f} ({plateau.end * runs[size].batch / 1e6:.3g} million tokens)"
-            f" for D = {size}"
-            if plateau
-            else f"no step for D = {size}"
-            for size, plateau in plateaus.items()
-        ),
-        criterion="for every larger D the plateau ends later by more than a tenth, in steps of the"
-        " same size",
-        agrees=len(ends) == len(runs)
-        and same_batch
-        and all(MIN_END_RATIO * one < other for one, other in pairwise(ends)),
-        why=" ".join(why),
+        ours=_by_label(series, beside, _ends),
+        criterion="for each larger D the plateau ends later than for the next smaller one: the"
+        f" ratio of geometric means over seeds is above 1 with its whole interval (Student's"
+        f" t{spread}; if runs end on their plateau, their last step is a lower bound); differs if"
+        " an interval is below 1",
+        agrees=agrees,
+        why="" if agrees is not None else why_undecided(ratios),
     )
+
+
+def decide_above_one(ratios: Sequence[Estimate]) -> bool | None:
+    """True if all intervals are above 1, False if one is below, None otherwise."""
+    if ratios and all(above(ratio, 1) for ratio in ratios):
+        return True
+    return False if any(r.high is not None and r.high <= 1 for r in ratios) else None
+
+
+def why_undecided(ratios: Sequence[Estimate]) -> str:
+    if not ratios:
+        return "There are no runs to compare."
+    if any(ratio.value is None for ratio in ratios):
+        return "Some run has no plateau, or has not left it."
+    if any(ratio.low == 0 for ratio in ratios):
+        return "One seed for each D gives no interval."
+    return "An interval includes 1."
+
+
+def _ends(series: Series) -> str:
+    """The ends of plateaus by seed, and how many times later they are for a larger D."""
+    parts = []
+    for size, runs in series.runs.items():
+        ends = [run.curve.plateau.end for run in runs if run.curve.plateau]
+        text = _none_left(size, runs)
+        if ends:
+            text = f"D = {size} ends at step {join(f'{end:.0f}' for end in ends)}"
+            text += f" ({_from_to([end * runs[0].batch / 1e6 for end in ends], 1)} million tokens)"
+        if 0 < len(ends) < len(runs):
+            text += f" in {len(ends)} of {plural(len(runs), 'run')}"
+        ratio = series.later.get(size, UNKNOWN)
+        if ratio.value is not None:
+            text += f", {describe_ratio(ratio)} times as late"
+        parts.append(text)
+    return "; ".join(parts)
+
+
+def describe_ratio(ratio: Estimate, digits: int = 2) -> str:
+    """A ratio with its interval; one without an upper limit is a lower bound, or of one seed."""
+    if ratio.low is None or ratio.high != np.inf:
+        return format_estimate(ratio, digits)
+    if ratio.low > 0:
+        return f"more than {ratio.low:.{digits}f}"
+    return f"{ratio.value:.{digits}f}"

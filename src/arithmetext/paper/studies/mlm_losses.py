@@ -1,202 +1,321 @@
-"""Loss curves of masked modelling for two vocabularies (the paper's figure of MLM losses)."""
+"""Loss curves of masked modelling for two vocabularies (the paper's figure of MLM losses).
+
+The paper's model has learned positions. With them, no run here leaves its plateau: one for each D
+of as many tokens as there is time for, and for D = 256 one of 20,000 small steps. On a plateau the
+losses of all learning rates are equal, so short masked runs cannot tell rates apart. The rate of
+the long run is therefore the one that is best for next-token prediction with the same model and
+the same small steps. Other seeds of that search show when next-token prediction leaves its plateau.
+
+With rotary positions, masked runs do leave their plateau; they show what another model does and
+decide no claim.
+
+The paper masks 15 % of the tokens, and says that a token is predicted from a sequence in which it
+alone is masked. All other runs mask 15 % at once, as is usual; one masks one token in each window.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log
-from typing import Any
 
-import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ...evaluation.learning import NO_PLATEAU, PlateauLength, plateau_length
-from ...evaluation.without_attention import lowest_loss
-from ..figures import styles
+from ...evaluation.estimates import decided_above
+from ...evaluation.learning import Longer, length_ratios
 from ..runs import TrainedModel, mlm_with_learned_positions, with_vocabulary
 from ..study import Table, Verdict, if_papers_model
+from ..wording import join, plural
 from ._losses import (
     define_plateau,
     describe_lowest_losses,
+    describe_ratio,
     describe_training,
-    draw_losses_by_step,
-    loss_table,
-    plateau_end_verdict,
+    draw_legend,
+    draw_series,
+    draw_smoothed,
+    ends_later_verdict,
+    no_runs,
     plateau_verdict,
-    why_not_the_papers,
+    run_table,
+    why_undecided,
 )
-from ._training_runs import TrainingRun, summarise
+from ._training_runs import (
+    RATES,
+    SEEDS,
+    STEPS,
+    Models,
+    Series,
+    TrainingRun,
+    curves,
+    load,
+    lowest_losses,
+    measure,
+    models_by_warmup,
+    short_run,
+    small_steps,
+)
 
 TITLE = "Learning to fill gaps"
 ORDER = 170
-COST = {"laptop": 50, "gpu": 1250}
+COST = {"laptop": 50, "gpu": 1750}
+
+SIZES = (64, 256)
+SEARCHED = 256  # D of the search for a learning rate, of the long run, and of `one_token`
+ONE_TOKEN = ("training.warmup=300", "training.patience=1000", "training.predicted=0.001")
+
+DECIDES, LONG = "learned positions", "learned positions and small steps"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Models by the size D of their vocabulary."""
-
-    best_masked: dict[int, TrainedModel]  # masked modelling, trained until it leaves its plateau
-    masked_like_causal: dict[int, TrainedModel]  # masked modelling with the positions of `causal`
-    causal: dict[int, TrainedModel]  # next-token prediction
+    rotary: Models
+    learned: Models  # the paper's model
+    causal: Models  # next-token prediction in steps of the same size
+    small: dict[float, Models]  # the same in small steps, by learning rate
+    long: dict[float, TrainedModel]  # the paper's model, many small steps, by learning rate
+    one_token: TrainedModel | None  # one masked token in each window
 
 
 @dataclass(frozen=True)
 class Result:
-    """Runs by the size D of their vocabulary, as in the settings."""
-
-    best_masked: dict[int, TrainingRun]
-    masked_like_causal: dict[int, TrainingRun]
-    causal: dict[int, TrainingRun]
-    masked_lengths: dict[int, PlateauLength]  # of `masked_like_causal`
-    causal_lengths: dict[int, PlateauLength]  # of `causal`
-    without_attention: dict[int, float]  # the lowest loss, in nats per token
-
-    @property
-    def positions(self) -> str:
-        return next(iter(self.best_masked.values())).positions
-
-    @property
-    def other_runs(self) -> dict[int, TrainingRun]:
-        """The runs of `masked_like_causal` that are not in `best_masked`."""
-        return {
-            size: run
-            for size, run in self.masked_like_causal.items()
-            if run.record.config != self.best_masked[size].record.config
-        }
+    rotary: Series
+    learned: Series
+    causal: Series
+    longer: dict[int, Longer]  # plateaus of `learned` ÷ those of `causal`, by D
+    searched: dict[float, float]  # validation loss of next-token prediction, by learning rate
+    small: Series  # next-token prediction at the best rate, to compare `long` with
+    long: TrainingRun | None
+    one_token: TrainingRun | None
+    lowest: dict[int, float]  # the lowest loss without attention, in nats per token
+    stand_in: str  # why there is no run of the paper's model; empty if there is one
 
 
 def settings(scale: str) -> Settings:
-    sizes = (64, 256)
+    rotary: Models = {size: (with_vocabulary("mlm", scale, size),) for size in SIZES}
+    if scale == "laptop":
+        return Settings(rotary, {}, {}, {}, {}, None)
+    causal = next(iter(models_by_warmup("ntp", scale, SIZES).values()))
+    if scale == "paper":  # its recipes have learned positions
+        return Settings({}, rotary, causal, {}, {}, None)
     return Settings(
-        best_masked={size: with_vocabulary("mlm", scale, size) for size in sizes},
-        masked_like_causal={size: mlm_with_learned_positions(scale, size) for size in sizes},
-        causal={size: with_vocabulary("ntp", scale, size) for size in sizes},
+        rotary,
+        {size: (mlm_with_learned_positions(scale, size),) for size in SIZES},
+        causal,
+        {
+            rate: {size: small_steps("ntp", size, rate).with_seeds(SEEDS) for size in SIZES}
+            for rate in RATES
+        },
+        {rate: small_steps("mlm", SEARCHED, rate) for rate in RATES},
+        short_run("mlm", SEARCHED, *ONE_TOKEN),
     )
 
 
 def run(settings: Settings) -> Result:
-    best_masked, masked_like_causal, causal = (
-        {size: summarise(model.record()) for size, model in models.items()}
-        for models in (settings.best_masked, settings.masked_like_causal, settings.causal)
-    )
-    lowest = {size: lowest_loss(model.config) for size, model in settings.best_masked.items()}
-    return compare(best_masked, masked_like_causal, causal, lowest)
-
-
-def compare(
-    best_masked: dict[int, TrainingRun],
-    masked_like_causal: dict[int, TrainingRun],
-    causal: dict[int, TrainingRun],
-    lowest: dict[int, float],
-) -> Result:
-    of_masked = {
-        size: plateau_length(run.curve, best_masked[size].curve)
-        for size, run in masked_like_causal.items()
+    searched = {
+        rate: float(models[SEARCHED][0].record().validation[-1]["validation_loss"])
+        for rate, models in settings.small.items()
     }
-    of_causal = {size: plateau_length(run.curve) for size, run in causal.items()}
-    return Result(best_masked, masked_like_causal, causal, of_masked, of_causal, lowest)
+    rate = best_rate(searched)
+    lowest = lowest_losses(settings.learned or settings.rotary)
+    without_gaps = lowest_losses(settings.causal)
+    causal = measure(settings.causal, without_gaps)
+    learned = measure(settings.learned, lowest, alike=causal)
+    small: Models = settings.small[rate] if rate else {}
+    long, one = settings.long.get(rate or 0), settings.one_token
+    return Result(
+        rotary=measure(settings.rotary, lowest),
+        learned=learned,
+        causal=causal,
+        longer=longer(learned, causal),
+        searched=searched,
+        small=measure(small, without_gaps),
+        long=load(long, lowest[SEARCHED]) if long else None,
+        one_token=load(one, lowest[SEARCHED]) if one else None,
+        lowest=lowest,
+        stand_in=(settings.learned or settings.rotary)[SEARCHED][0].stand_in,
+    )
+
+
+def best_rate(losses: dict[float, float]) -> float | None:
+    """The learning rate with the lowest loss; None without a search."""
+    return min(losses, key=losses.__getitem__, default=None)
+
+
+def longer(masked: Series, causal: Series) -> dict[int, Longer]:
+    """How many times longer plateaus are in masked modelling than in next-token prediction."""
+    return {
+        size: length_ratios(curves(runs), curves(causal.runs[size]))
+        for size, runs in masked.runs.items()
+    }
 
 
 def plot(result: Result) -> Figure:
-    figure = Figure(figsize=(9.6, 4.2), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    draw_losses_by_step(
-        left, result.best_masked, result.without_attention, dotted=result.other_runs
-    )
-    for (size, run), style in zip(result.best_masked.items(), styles(), strict=False):
-        curve, speeds = run.curve, np.array(run.curve.speeds) / log(size)
-        right.plot(curve.steps, speeds, color=style["color"], ls=style["ls"], lw=1.3)
-        if curve.plateau:
-            slowest = curve.plateau.slowest
-            speed = speeds[curve.steps.index(slowest)]
-            right.plot(slowest, speed, style["marker"], color=style["color"], ms=8)
-    right.set_xscale("log")
-    right.grid(alpha=0.3)
-    right.set_xlabel("training step")
-    right.set_ylabel("speed of learning / ln D")
+    panels = {"rotary positions": result.rotary, "learned positions": result.learned}
+    shown = {title: series for title, series in panels.items() if series.runs}
+    figure = Figure(figsize=(max(6.0, 4.8 * len(shown)), 4.2), layout="constrained")
+    axes = figure.subplots(1, len(shown), squeeze=False)[0]
+    for one, (title, series) in zip(axes, shown.items(), strict=True):
+        draw_series(one, series, result.lowest)
+        one.set_title(title, fontsize=10)
+    others = _draw_others(axes[-1], result)
+    draw_legend(axes[0], result.lowest, others)
     return figure
 
 
+def _draw_others(axes: Axes, result: Result) -> dict[str, str]:
+    """Draw the single runs of the paper's model; returns their line styles for the legend."""
+    lines = {}
+    for run, label, line in (
+        (result.long, f"D = {SEARCHED}, small steps", ":"),
+        (result.one_token, "one masked token in a window", "--"),
+    ):
+        if run:
+            draw_smoothed(axes, run, SEARCHED, color="0.3", ls=line, lw=1.8)
+            lines[label] = line
+    return lines
+
+
 def caption(result: Result) -> str:
-    others = list(result.other_runs.values())
-    positions = (
-        f" These runs have {result.positions} positions; dotted lines are runs with"
-        f" {others[0].positions} positions, as in GPT-2, and may be shorter."
-        if others
-        else ""
-    )
+    series = result.learned if result.learned.runs else result.rotary
     return (
-        "Loss of masked modelling during training, over the tokens to be filled in. Left: the loss"
-        " divided by ln D, the loss of a uniform guess. Lines are the training loss (means over"
-        " steps that are close on the axis), markers the validation loss, pale bands plateaus."
-        " Thin lines are the lowest loss that a model without attention can reach, which sees only"
-        " what the gap shows (the mask, the true token or another). Right: how fast"
-        " the loss falls; a plateau is a valley, and its slowest step is marked."
-        f" {describe_training(result.best_masked)}{positions} {define_plateau()}"
+        "Loss of masked modelling during training, over the tokens to be filled in, divided by"
+        " ln D, the loss of a uniform guess. Lines are the training loss (averaged over"
+        " neighbouring steps), markers the validation loss, pale bands plateaus. Thin horizontal"
+        " lines: the lowest loss possible without attention, when only what the gap shows is seen"
+        " (the mask, the true token or another)."
+        f" {describe_training([series])}{_describe_long(result)}{_describe_one_token(result)}"
+        f" {define_plateau()}"
     )
+
+
+def _describe_long(result: Result) -> str:
+    """How the long run was made, and how its rate was found."""
+    run = result.long
+    if run is None:
+        return ""
+    losses = join(f"{loss:.3f} at {rate:g}" for rate, loss in result.searched.items())
+    return (
+        f" Grey, dotted: {run.last_step:,} steps of {run.batch:,} tokens (D = {SEARCHED}, one seed)"
+        f" at a learning rate of {run.record.config['training']['lr']:g}, the best of"
+        f" {len(result.searched)} for next-token prediction with the same model in"
+        f" {STEPS['ntp']:,} steps of this size (nats per token: {losses})."
+    )
+
+
+def _describe_one_token(result: Result) -> str:
+    """How little the run with one masked token per window has to learn from."""
+    one, long = result.one_token, result.long
+    if one is None or long is None:
+        return ""
+    equal = plural(round(one.last_step * one.targets / long.targets), "step")
+    text = (
+        " Grey, dashed: one masked token in each window, as one sentence of the paper says"
+        f" (D = {SEARCHED}). That gives {one.targets} tokens to predict in a step of"
+        f" {one.batch:,}, and {one.last_step * one.targets:,} in {one.last_step:,} steps: as many"
+        f" as {equal} of the dotted run."
+    )
+    if one.curve.plateau:
+        return text
+    return text + " So few cannot tell whether a model that is trained in this way would learn."
 
 
 def table(result: Result) -> Table:
-    def adapted(row: Sequence[Any], positions: str) -> list[Any]:
-        return [positions, *row[:dropped], *row[dropped + 1 :]]
-
-    rows = []
-    for runs, mark in ((result.best_masked, True), (result.other_runs, False)):
-        # The other runs may not leave their plateau, so no step is known at which it ends.
-        header, run_rows = loss_table(runs, result.without_attention, mark_plateau=mark)
-        dropped = header.index("validation, nats per word")  # not defined for gaps
-        rows += [adapted(row, runs[row[0]].positions) for row in run_rows]
-    return adapted(header, "positions"), rows
+    series = (
+        ("", result.rotary),
+        ("", result.learned),
+        ("next-token prediction", result.causal),
+        ("next-token prediction, small steps", result.small),
+    )
+    runs = [
+        (remark, size, run)
+        for remark, each in series
+        for size, same in each.runs.items()
+        for run in same
+    ]
+    if result.long:
+        runs.append(("small steps", SEARCHED, result.long))
+    if result.one_token:
+        runs.append(("one token in a window", SEARCHED, result.one_token))
+    return run_table(runs)
 
 
 def verdicts(result: Result) -> list[Verdict]:
-    lowest = describe_lowest_losses(result.without_attention, seen="what the gap shows")
-    found = [
-        plateau_verdict(
-            result.best_masked,
-            claim="In masked modelling too the loss rests on a plateau before a second descent.",
-            paper="for both D",
-            why=lowest,
-        ),
-        plateau_end_verdict(
-            result.best_masked,
-            claim="The plateau of masked modelling extends further as D increases.",
-        ),
-    ]
-    return [
-        *if_papers_model(found, why_not_the_papers(result.best_masked)),
-        *if_papers_model(
-            [_is_more_evident(result)],
-            why_not_the_papers(result.masked_like_causal) or why_not_the_papers(result.causal),
-        ),
-    ]
+    """Verdicts on the runs with learned positions; the others stand beside."""
+    decides, beside = {DECIDES: result.learned}, {"rotary positions": result.rotary}
+    every = decides | ({LONG: Series({SEARCHED: [result.long]}, {})} if result.long else {})
+    return if_papers_model(
+        [
+            plateau_verdict(
+                every,
+                claim="In masked modelling too the loss rests on a plateau before a second"
+                " descent.",
+                paper="for both D",
+                why=describe_lowest_losses(result.lowest, seen="what the gap shows"),
+                beside=beside,
+            ),
+            ends_later_verdict(
+                decides,
+                claim="The plateau of masked modelling extends further as D increases.",
+                beside=beside,
+                spread="; the runs of next-token prediction give the spread over seeds, which is"
+                " taken to be equal in both tasks",
+            ),
+            _more_evident(result),
+        ],
+        result.stand_in,
+    )
 
 
-def _is_more_evident(result: Result) -> Verdict:
-    """Does the plateau last longer than in next-token prediction?"""
-    pairs = [(each, result.causal_lengths[size]) for size, each in result.masked_lengths.items()]
-    # The ratio of a plateau that has not ended is only a lower bound.
-    ended = all(masked.ended and causal.ended for masked, causal in pairs)
-    shorter = any(masked.ended and masked.ratio <= causal.ratio for masked, causal in pairs)
+def _more_evident(result: Result) -> Verdict:
+    ratios = [ratio for both in result.longer.values() for ratio in both]
+    agrees = _are_longer(list(result.longer.values()))
     return Verdict(
         key="more-evident",
         claim="The plateau is more evident in masked modelling than in next-token prediction.",
         paper="even more evident",
-        ours="; ".join(
-            f"D = {size}, {result.masked_like_causal[size].positions} positions: last ÷ first"
-            f" step of the plateau in masked modelling {_format_length(length)}, in next-token"
-            f" prediction {_format_length(result.causal_lengths[size])}"
-            for size, length in result.masked_lengths.items()
-        ),
-        criterion="this ratio is larger in masked modelling for every D",
-        agrees=False if shorter else True if ended else None,
+        ours=_describe_lengths(result) if ratios else no_runs(DECIDES),
+        criterion="both lengths of the plateau, last ÷ first step and the number of steps, are"
+        " larger in masked modelling for every D, with the whole interval of the ratio of geometric"
+        " means over seeds (Student's t; equal spread in both tasks); differs if both are smaller"
+        " for some D; runs that never leave their plateau do not count",
+        agrees=agrees,
         why=""
-        if ended
-        else "A run that ends on its plateau shows no second descent, and not how long the plateau"
-        " lasts.",
+        if agrees is not None
+        else "One length is larger and another smaller."
+        if {decided_above(ratio, 1) for ratio in ratios} == {True, False}
+        else why_undecided(ratios),
     )
 
 
-def _format_length(length: PlateauLength) -> str:
-    if length == NO_PLATEAU:
-        return "no plateau"
-    return f"{'' if length.ended else 'at least '}{length.ratio:.1f}"
+def _describe_lengths(result: Result) -> str:
+    """How long plateaus last in both tasks."""
+    if any(both.linear.value is not None for both in result.longer.values()):
+        return (
+            "the plateau of masked modelling, as a multiple of that of next-token prediction with"
+            " the same positions and steps: "
+        ) + "; ".join(
+            f"D = {size}: {describe_ratio(both.logarithmic)} by last ÷ first step,"
+            f" {describe_ratio(both.linear)} by the number of steps"
+            for size, both in result.longer.items()
+        )
+    compared = [(result.learned.runs[size][0], result.causal.runs[size]) for size in result.longer]
+    if result.long and result.small.runs:
+        compared.append((result.long, result.small.runs[SEARCHED]))
+    return "; ".join(_compare_ends(masked, causal) for masked, causal in compared)
+
+
+def _compare_ends(masked: TrainingRun, causal: Sequence[TrainingRun]) -> str:
+    """How long a masked run stays on its plateau, and where those of the other task end."""
+    ends = [run.curve.plateau.end for run in causal if run.curve.plateau]
+    return (
+        f"D = {masked.record.config['tokens']['size']}, steps of {masked.batch:,} tokens: masked"
+        f" modelling does not leave its plateau by step {masked.last_step:,}, next-token prediction"
+        f" leaves it at step {join(f'{end:.0f}' for end in ends) if ends else 'none'}"
+    )
+
+
+def _are_longer(ratios: Sequence[Longer]) -> bool | None:
+    """True if all intervals are above 1, False if both of some D are below, None otherwise."""
+    decided = [{decided_above(ratio, 1) for ratio in both} for both in ratios]
+    if decided and all(both == {True} for both in decided):
+        return True
+    return False if {False} in decided else None

@@ -1,128 +1,291 @@
 """Loss curves of next-token prediction for three vocabularies (the paper's NTP losses)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ...counting.census import census, unigram_entropy
-from ...evaluation.without_attention import lowest_loss
+from ...evaluation.estimates import (
+    UNKNOWN,
+    Estimate,
+    all_of,
+    decided_within,
+    ratio_of_geometric_means,
+)
+from ...evaluation.learning import BAND
 from ...training.recipes import SIZES
-from ..runs import TrainedModel, with_vocabulary
+from ..figures import styles
+from ..runs import TrainedModel
 from ..study import Table, Verdict, if_papers_model
-from ..wording import format_integer
+from ..wording import format_percent
 from ._losses import (
     define_plateau,
     describe_lowest_losses,
+    describe_ratio,
     describe_training,
-    draw_losses,
-    draw_losses_by_step,
-    loss_table,
-    plateau_end_verdict,
+    draw_legend,
+    draw_series,
+    ends_later_verdict,
     plateau_verdict,
-    why_not_the_papers,
+    run_table,
 )
-from ._training_runs import TrainingRun, summarise
+from ._training_runs import (
+    Series,
+    TrainingRun,
+    load,
+    lowest_losses,
+    measure,
+    models_by_warmup,
+    short_run,
+)
 
 TITLE = "Learning to predict the next token"
 ORDER = 100
-COST = {"laptop": 90, "gpu": 450}
+COST = {"laptop": 90, "gpu": 1150}
 PAPER_PARAMETERS = 8.7e7
 PAPER_SHAPE = (12, 12, 1024)  # layers, heads, L
+CONTROL_WARMUP = 300
+
+# The plateaus of a model and its control begin at the same step if these differ by less than this
+# factor. Between D = 64 and 256 the beginnings differ by a factor of 1.6, between seeds by 1.02.
+SAME_BEGIN = 1.5
 
 
 @dataclass(frozen=True)
 class Settings:
-    trained: dict[int, TrainedModel]  # by the size D of the vocabulary
+    models: dict[int, dict[int, tuple[TrainedModel, ...]]]  # by warm-up and D, one for each seed
+    without_attention: dict[int, TrainedModel]  # controls by D, like the first of CONTROL_WARMUP
+
+
+@dataclass(frozen=True)
+class Control:
+    """A run in which attention adds nothing, beside the same run with attention."""
+
+    run: TrainingRun
+    # Ratios to the seeds with attention where their plateau is slowest; unknown without a plateau:
+    level: Estimate  # of the losses
+    begin: Estimate  # of the steps since which the loss has been at this level
+    # As shares of the loss on the plateau; None if the model has no plateau:
+    lowest: float | None  # the lowest loss of the control
+    possible: float | None  # the lowest loss that is possible without attention
 
 
 @dataclass(frozen=True)
 class Result:
-    runs: dict[int, TrainingRun]
+    series: dict[int, Series]  # by warm-up
+    controls: dict[int, Control]  # by D
     parameters: dict[int, int]
-    without_attention: dict[int, float]  # the lowest loss, in nats per token
-    n: int  # the text is that of 2..n
-    single_words: float  # entropy of the words of the text, in nats
+    lowest: dict[int, float]  # the lowest loss without attention, in nats per token
+    stand_in: str  # why these are not the paper's models
 
 
 def settings(scale: str) -> Settings:
-    return Settings({size: with_vocabulary("ntp", scale, size) for size in SIZES})
+    controls = {
+        size: short_run("ntp", size, f"training.warmup={CONTROL_WARMUP}", "model.attention=off")
+        for size in SIZES
+    }
+    return Settings(models_by_warmup("ntp", scale, SIZES), controls if scale == "gpu" else {})
 
 
 def run(settings: Settings) -> Result:
-    models = settings.trained
-    [n] = {model.config.n for model in models.values()}
+    first = next(iter(settings.models.values()))
+    lowest = lowest_losses(first)
+    series = {warmup: measure(models, lowest) for warmup, models in settings.models.items()}
     return Result(
-        runs={size: summarise(model.record()) for size, model in models.items()},
-        parameters={size: model.parameters() for size, model in models.items()},
-        without_attention={size: lowest_loss(model.config) for size, model in models.items()},
-        n=n,
-        single_words=unigram_entropy(census(n)) * log(2),
+        series=series,
+        controls={
+            size: compare_control(
+                load(model, lowest[size]), series[CONTROL_WARMUP].runs[size], lowest[size]
+            )
+            for size, model in settings.without_attention.items()
+        },
+        parameters={size: same[0].parameters() for size, same in first.items()},
+        lowest=lowest,
+        stand_in=first[256][0].stand_in,
+    )
+
+
+def compare_control(control: TrainingRun, runs: Sequence[TrainingRun], lowest: float) -> Control:
+    """Compare a control with runs of several seeds, where the first of them learns slowest."""
+    plateau = runs[0].curve.plateau
+    if plateau is None:
+        return Control(control, UNKNOWN, UNKNOWN, None, None)
+    curves, step = [run.curve for run in runs], plateau.slowest
+    return Control(
+        control,
+        level=ratio_of_geometric_means(
+            [control.curve.loss_at(step)], [curve.loss_at(step) for curve in curves]
+        ),
+        begin=ratio_of_geometric_means(
+            [control.curve.settled_by(step)], [curve.settled_by(step) for curve in curves]
+        ),
+        lowest=min(control.curve.losses) / plateau.loss,
+        possible=lowest / plateau.loss,
     )
 
 
 def plot(result: Result) -> Figure:
-    figure = Figure(figsize=(9.6, 4.2), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    draw_losses_by_step(left, result.runs, result.without_attention)
-    units = {  # from steps to words, and from nats per token to nats per word
-        size: (run.batch / run.tokens_per_word, run.tokens_per_word)
-        for size, run in result.runs.items()
-        if run.tokens_per_word is not None
-    }
-    draw_losses(right, {size: result.runs[size] for size in units}, units)
-    right.set_xlabel("words read")
-    right.set_ylabel("nats per word")
-    right.axhline(result.single_words, color="0.3", lw=1, ls=(0, (1, 2)))
-    right.annotate(
-        "single words",
-        (0.02, result.single_words),
-        xycoords=right.get_yaxis_transform(),
-        xytext=(0, -4),
-        textcoords="offset points",
-        va="top",
-        fontsize=8,
-    )
+    panels = len(result.series) + 1
+    figure = Figure(figsize=(4.4 * panels, 4.2), layout="constrained")
+    *left, right = figure.subplots(1, panels)
+    controls = {size: control.run for size, control in result.controls.items()}
+    for axes, (warmup, series) in zip(left, result.series.items(), strict=True):
+        shown = controls if warmup == CONTROL_WARMUP else {}
+        draw_series(axes, series, result.lowest, dotted=shown)
+        axes.set_title(f"warm-up of {warmup:,} steps", fontsize=10)
+    draw_legend(left[0], result.lowest, {"no attention": ":"} if controls else {})
+    _draw_ends(right, result)
     return figure
 
 
+def _draw_ends(axes: Axes, result: Result) -> None:
+    """Where the plateau of each run ends, and lines through the means over seeds."""
+    for (warmup, series), style in zip(result.series.items(), styles(), strict=False):
+        ends = {
+            size: [run.curve.plateau.end for run in runs if run.curve.plateau]
+            for size, runs in series.runs.items()
+        }
+        points = [(size, end) for size, several in ends.items() for end in several]
+        means = [(size, sum(several) / len(several)) for size, several in ends.items() if several]
+        for size, runs in series.runs.items():
+            if last := [run.last_step for run in runs if run.curve.ends_on_plateau]:
+                axes.plot(size, max(last), "^", color="0.3", markerfacecolor="0.3")
+        if points:
+            axes.plot(*zip(*means, strict=True), color="0.3", ls=style["ls"], lw=1)
+            axes.plot(
+                *zip(*points, strict=True),
+                style["marker"],
+                color="0.3",
+                markerfacecolor="white",
+                label=f"warm-up of {warmup:,} steps",
+            )
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(list(result.lowest), [str(size) for size in result.lowest])
+    axes.minorticks_off()
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
+    axes.set_xlabel("size D of the vocabulary")
+    axes.set_ylabel("step at which the plateau ends")
+    axes.set_title("one marker per run", fontsize=10)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(fontsize=8, frameon=False, loc="lower right")
+
+
 def caption(result: Result) -> str:
+    control = (
+        " Dotted: a control in which attention adds nothing, trained in the same way (seed 0)."
+        if result.controls
+        else ""
+    )
     return (
-        "Loss of next-token prediction during training. Lines are the training loss (means over"
-        " steps that are close on the axis), markers the validation loss, pale bands plateaus."
-        " Left: the loss divided by ln D, the loss of a uniform guess; thin lines are the lowest"
-        " loss that a model without attention can reach, which sees only the previous token. Right:"
-        " nats per word against words read, where vocabularies can be compared. The dotted line is"
-        " the cost of words drawn independently, by their frequencies in"
-        f" 2..{format_integer(result.n)}: {result.single_words:.3f} nats (exact)."
-        f" {describe_training(result.runs)} {define_plateau()}"
+        "Loss of next-token prediction during training, divided by ln D, the loss of a uniform"
+        " guess. Lines are the training loss of each seed (averaged over neighbouring steps),"
+        " markers the validation loss of the first seed, pale bands its plateau."
+        f"{control} Thin horizontal lines: the lowest loss possible without attention, when only"
+        " the token before is seen. Last panel: the step at which each plateau ends; the line joins"
+        " the means over seeds; a run that ends on its plateau has an arrow at its last step."
+        f" {describe_training(list(result.series.values()))} {define_plateau()}"
     )
 
 
 def table(result: Result) -> Table:
-    return loss_table(result.runs, result.without_attention)
+    runs = [
+        ("", size, run)
+        for series in result.series.values()
+        for size, same in series.runs.items()
+        for run in same
+    ]
+    controls = [("no attention", size, control.run) for size, control in result.controls.items()]
+    return run_table([*runs, *controls])
 
 
 def verdicts(result: Result) -> list[Verdict]:
+    series = {f"warm-up {warmup:,}": each for warmup, each in result.series.items()}
     about_learning = [
         plateau_verdict(
-            result.runs,
+            series,
             claim="After a rapid decrease the loss rests on a brief plateau before a second"
             " descent, for every D.",
             paper="all three curves do",
-            why=describe_lowest_losses(result.without_attention, seen="the previous token"),
+            why=describe_lowest_losses(result.lowest, seen="the previous token"),
         ),
-        plateau_end_verdict(
-            result.runs, claim="The plateau extends further in training as D increases."
-        ),
+        ends_later_verdict(series, claim="The plateau extends further in training as D increases."),
+        _has_two_phases(result),
     ]
-    stand_in = why_not_the_papers(result.runs)
-    return [*if_papers_model(about_learning, stand_in), _has_parameters(result)]
+    return [*if_papers_model(about_learning, result.stand_in), _has_parameters(result)]
+
+
+def _has_two_phases(result: Result) -> Verdict:
+    """Without attention, is the first phase the same, and the second one missing?"""
+    agrees, why = _decide_phases(result)
+    band = format_percent(BAND)
+    described = "; ".join(
+        f"D = {size}: {_describe_control(control)}" for size, control in result.controls.items()
+    )
+    return Verdict(
+        key="two-phases",
+        claim="The model first discovers some basic properties, and learns more complex relations"
+        " only after the plateau.",
+        paper="suggested by the plateau",
+        ours="a model without attention, which cannot relate tokens, as a multiple of the same"
+        f" model with attention: {described}"
+        if described
+        else "no control was trained",
+        criterion="for every D the control reaches the level of the model's plateau, within"
+        f" {band} (the width of a plateau), and at the same step, within a factor of {SAME_BEGIN:g}"
+        " (the beginnings of two D differ by more), with the whole intervals (Student's t over the"
+        " model's seeds; equal spread of the control), and leaves no plateau; differs if an"
+        f" interval is outside, or if the control falls more than {band} below the plateau",
+        agrees=agrees,
+        why=why,
+    )
+
+
+def _decide_phases(result: Result) -> tuple[bool | None, str]:
+    """The outcome, and the reason for it."""
+    controls = list(result.controls.values())
+    if len(controls) < len(result.lowest):
+        return None, "For some D no model was trained without attention."
+    lowest = [control.lowest for control in controls if control.lowest is not None]
+    if len(lowest) < len(controls):
+        return None, "A model with attention has no plateau."
+    if min(lowest) < 1 - BAND:
+        return False, "The control leaves the plateau too."
+    follows = all_of(
+        outcome
+        for control in controls
+        for outcome in (
+            decided_within(control.level, 1 - BAND, 1 + BAND),
+            decided_within(control.begin, 1 / SAME_BEGIN, SAME_BEGIN),
+        )
+    )
+    if follows is False:
+        return False, "The control does not follow the model: attention matters before the plateau."
+    if follows is None:
+        return None, "An interval includes a limit, so it is open whether the control follows."
+    if any(control.possible is None or control.possible < 1 - BAND for control in controls):
+        return True, ""
+    return True, (
+        "That the control stays on the plateau holds by construction: without attention no lower"
+        " loss is possible. What is tested is that it follows the model until then."
+    )
+
+
+def _describe_control(control: Control) -> str:
+    if control.lowest is None or control.possible is None:
+        return "the model has no plateau"
+    return (
+        f"loss on the plateau {describe_ratio(control.level, 3)}, beginning of the plateau"
+        f" {describe_ratio(control.begin)}, and by step {control.run.last_step:,} a loss of"
+        f" {control.lowest:.3f} of the plateau's, where {control.possible:.3f} is possible"
+    )
 
 
 def _has_parameters(result: Result) -> Verdict:
     """The models are as large as the paper's, if they have its shape."""
-    models = [run.record.config["model"] for run in result.runs.values()]
+    runs = next(iter(result.series.values())).runs.values()
+    models = [run.record.config["model"] for same in runs for run in same]
     shapes = {(model["layers"], model["heads"], model["context"]) for model in models}
     counts = result.parameters
     tested = shapes == {PAPER_SHAPE}
