@@ -74,11 +74,10 @@ SMALL: dict[str, dict[str, Any]] = {
         "models": _NTP.with_seeds(2),
         "attention": AttentionSettings((5, 14), 10**13, windows=4, farthest=24, seed=0),
     },
-    "ntp_losses": {"trained": {size: _with_vocabulary("ntp", size) for size in (64, 256, 1024)}},
-    "mlm_losses": {
-        part: {size: _with_vocabulary(task, size) for size in (64, 256)}
-        for part, task in (("best_masked", "mlm"), ("masked_like_causal", "mlm"), ("causal", "ntp"))
+    "ntp_losses": {
+        "models": {20: {size: (_with_vocabulary("ntp", size),) for size in (64, 256, 1024)}}
     },
+    "mlm_losses": {"rotary": {size: (_with_vocabulary("mlm", size),) for size in (64, 256)}},
     "mlm_accuracy": {"model": _with_vocabulary("mlm", 64), "windows": 4},
     "accuracy_length": {
         "models": _NTP.with_seeds(2),
