@@ -297,7 +297,7 @@ def _ends(series: Series) -> str:
         if 0 < len(ends) < len(runs):
             text += f" in {len(ends)} of {plural(len(runs), 'run')}"
         ratio = series.later.get(size, UNKNOWN)
-        if ends and ratio.value is not None or ratio.low:
+        if (ends and ratio.value is not None) or ratio.low:
             text += f", {describe_ratio(ratio)} times as late"
         parts.append(text)
     return "; ".join(parts)
