@@ -19,9 +19,8 @@ EVIDENT = "more-evident"
 
 def left(end: float) -> dict[str, Any]:
     """All runs with learned positions leave a plateau."""
-    plateau = {"begin": 10.0, "slowest": 50.0, "end": end, "loss": 3.5, "steepest": 400.0}
-    found = plateau | {"earlier_pauses": []}
-    return {f"learned.runs.{size}.0.curve.plateau": found for size in (64, 256)}
+    plateau = {"begin": 10.0, "slowest": 50.0, "end": end, "loss": 3.5}
+    return {f"learned.runs.{size}.0.curve.plateau": plateau for size in (64, 256)}
 
 
 def stayed(loss: float) -> dict[str, Any]:
@@ -141,10 +140,10 @@ def test_the_long_run_takes_the_best_rate(monkeypatch: pytest.MonkeyPatch) -> No
         draw("mlm_losses", study.run(study.settings(scale)))
 
 
-def test_a_long_run_that_learned_without_a_plateau() -> None:
-    """It counts like the others."""
-    found = replace(result(SEEDS, SEEDS), long=run(50, 60))
-    assert outcomes(found)[0] is False
+def test_what_the_long_run_decides() -> None:
+    """It has one D, so its plateau is not one for both D; but it must not learn without one."""
+    assert outcomes(replace(result(STUCK, SEEDS), long=run(5, 300))) == [None, None, None]
+    assert outcomes(replace(result(SEEDS, SEEDS), long=run(50, 60)))[0] is False
 
 
 def test_lengths_that_do_not_agree_decide_nothing() -> None:

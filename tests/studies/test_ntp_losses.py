@@ -4,7 +4,8 @@ from typing import Any
 import pytest
 
 from arithmetext.evaluation.estimates import Estimate
-from arithmetext.paper.runs import Record
+from arithmetext.paper.runs import Record, TrainedModel
+from arithmetext.paper.studies import _training_runs
 from arithmetext.paper.studies import ntp_losses as study
 from arithmetext.paper.studies._training_runs import TrainingRun, compare, summarise
 from arithmetext.paper.studies.ntp_losses import Result, compare_control
@@ -25,7 +26,7 @@ def later(estimate: Estimate) -> dict[str, Any]:
 def controls(
     level: Estimate, begin: Estimate, *, lowest: float | None = 0.98, size: int | None = None
 ) -> dict[str, Any]:
-    fields = {"level": level, "begin": begin, "lowest": lowest, "possible": lowest}
+    fields = {"level": level, "begin": begin, "reached": lowest, "possible": lowest}
     return {
         f"controls.{each}.{field}": value
         for each in ([size] if size else SIZES)
@@ -133,7 +134,7 @@ def test_a_run_on_its_plateau_bounds_where_it_ends() -> None:
     small = [run(5, step, seed=k) for k, step in enumerate((100, 105, 98))]
     found = result(D64=small, D256=[run(5)] * 3)
     assert outcomes(found) == [None, True]
-    assert "no run left a plateau by step 4,000, more than" in study.verdicts(found)[1].ours
+    assert "no run left a plateau by step 4,000, at least" in study.verdicts(found)[1].ours
     one_left = result(D64=small, D256=[run(5, 150), run(5)])
     assert outcomes(one_left) == [None, True]
     short = result(D64=small, D256=[run(5, steps=60)] * 3)  # too short to tell
@@ -146,13 +147,29 @@ def test_one_complete_warm_up_is_enough() -> None:
     whole, partly = result(D64=FULL, D256=FULL), result(D64=FULL, D256=[run(5)] * 2)
     both = replace(whole, series={20: whole.series[20], 2: partly.series[20]})
     assert outcomes(both) == [True, None]
-    assert "D = 256, 2 of 2 runs had left no plateau by step 4,000" in study.verdicts(both)[0].why
+    assert (
+        "D = 256, runs without a plateau that ended by step 4,000: 2 of 2, at"
+        in study.verdicts(both)[0].why
+    )
     draw("ntp_losses", both)
     without = result(D64=FULL, D256=[run(50, 60)])
     assert outcomes(replace(both, series=both.series | {3: without.series[20]}))[0] is False
 
 
 FULL = [run(5, 300), run(5.1, 310, seed=1)]
+
+
+def test_the_control_is_the_run_without_attention(monkeypatch: pytest.MonkeyPatch) -> None:
+    def record(model: TrainedModel) -> Record:
+        return run(*((5,) if model.config.model.attention == "off" else (5, 300))).record
+
+    monkeypatch.setattr(TrainedModel, "record", record)
+    monkeypatch.setattr(_training_runs, "lowest_loss", lambda config: LOWEST)
+    found = study.run(study.settings("gpu"))
+    assert list(found.series) == [300, 30] and set(found.controls) == set(SIZES)
+    for control in found.controls.values():
+        assert control.run.curve.plateau is None and control.run.curve.ends_on_plateau
+    assert {len(runs) for each in found.series.values() for runs in each.runs.values()} == {3}
 
 
 def phases(control: TrainingRun, runs: list[TrainingRun], lowest: float = LOWEST) -> Verdict:
@@ -165,7 +182,9 @@ def test_a_control_that_stays_on_the_plateau() -> None:
     stays = phases(run(5), FULL)
     assert stays.agrees is True and "by construction" in stays.why
     assert phases(run(5), FULL, lowest=1.0).why == ""  # a lower loss would be possible
-    assert phases(run(5), FULL[:1]).agrees is None  # how far seeds are apart is not known
+    one_seed = phases(run(5), FULL[:1])  # how far seeds are apart is not known
+    assert one_seed.agrees is None and "contains a limit" in one_seed.why
+    assert "by construction" in one_seed.why
 
 
 def test_a_control_that_does_otherwise() -> None:

@@ -25,8 +25,6 @@ class Plateau(NamedTuple):
     slowest: float
     end: float
     loss: float  # at `slowest`, in nats per token
-    steepest: float  # where the second descent is steepest
-    earlier_pauses: tuple[float, ...]  # the slowest steps of earlier pauses
 
     @property
     def length(self) -> float:
@@ -34,7 +32,7 @@ class Plateau(NamedTuple):
         return self.end / self.begin
 
     @property
-    def steps(self) -> float:
+    def duration(self) -> float:
         """The number of steps: the length on a linear axis."""
         return self.end - self.begin
 
@@ -53,7 +51,7 @@ class LossCurve:
         return float(np.interp(np.log(step), np.log(self.steps), self.losses))
 
     def settled_by(self, step: float) -> float:
-        """Since when the loss has been as at this step, within the width of a plateau."""
+        """The step from which on the loss stays within BAND of its value at `step`, until then."""
         last = int(np.searchsorted(self.steps, step, side="right")) - 1
         steps, losses = (np.array(each)[last::-1] for each in (self.steps, self.losses))
         return _leaves_band(steps, losses)
@@ -102,14 +100,12 @@ def _plateau(steps: Floats, losses: Floats, speeds: Floats) -> Plateau | None:
     ]
     if not pauses:
         return None
-    *earlier, k = pauses
+    k = pauses[-1]
     return Plateau(
         begin=_leaves_band(steps[k::-1], losses[k::-1]),
         slowest=float(steps[k]),
         end=_leaves_band(steps[k:], losses[k:]),
         loss=float(losses[k]),
-        steepest=float(steps[k + speeds[k:].argmax()]),
-        earlier_pauses=tuple(float(steps[i]) for i in earlier),
     )
 
 
@@ -148,7 +144,11 @@ def end_ratio(
     if len(bounds) < len(curves) or len(ends) < len(others):
         return UNKNOWN
     # One number, since last steps say nothing about how much seeds differ.
-    found = ratio_of_geometric_means([float(np.exp(np.log(bounds).mean()))], ends)
+    found = ratio_of_geometric_means(
+        [float(np.exp(np.log(bounds).mean()))],
+        ends,
+        *filter(None, ([c.plateau.end for c in same if c.plateau] for same in alike)),
+    )
     return found._replace(high=inf)
 
 
@@ -156,14 +156,14 @@ class Longer(NamedTuple):
     """How many times longer the plateaus of some runs are, on two axes."""
 
     logarithmic: Estimate  # by `Plateau.length`
-    linear: Estimate  # by `Plateau.steps`
+    linear: Estimate  # by `Plateau.duration`
 
 
 def length_ratios(curves: Sequence[LossCurve], others: Sequence[LossCurve]) -> Longer:
     """How many times longer the plateaus of some runs are; unknown if a run has not left it."""
     return Longer(
         _ratio(lambda plateau: plateau.length, curves, others),
-        _ratio(lambda plateau: plateau.steps, curves, others),
+        _ratio(lambda plateau: plateau.duration, curves, others),
     )
 
 

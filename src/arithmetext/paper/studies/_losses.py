@@ -1,21 +1,22 @@
 """What the two studies of losses share: how runs are drawn, and the claims about plateaus."""
 
 from collections.abc import Callable, Mapping, Sequence
-from math import log
+from math import floor, log
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from ...evaluation.estimates import UNKNOWN, Estimate, above
-from ...evaluation.learning import BAND, FALL
+from ...evaluation.estimates import UNKNOWN, Estimate, all_decided_above
+from ...evaluation.learning import BAND, FALL, SLOW
 from ..figures import styles
 from ..study import Table, Verdict
 from ..wording import format_estimate, format_percent, join, plural
 from ._training_runs import Series, TrainingRun
 
 SHOWN = 20  # validations in the figure, at most
+BAND_WIDTH = 9  # of the line that marks a plateau, in points
 
 LabelledSeries = Mapping[str, Series]
 
@@ -57,7 +58,7 @@ def _draw_plateau(axes: Axes, run: TrainingRun, size: int, colour: str) -> None:
     if plateau := run.curve.plateau:
         steps = np.geomspace(plateau.begin, plateau.end, 50)
         losses = [run.curve.loss_at(step) / log(size) for step in steps]
-        axes.plot(steps, losses, color=colour, lw=9, alpha=0.3, solid_capstyle="butt")
+        axes.plot(steps, losses, color=colour, lw=BAND_WIDTH, alpha=0.3, solid_capstyle="butt")
 
 
 def _draw_validation(axes: Axes, run: TrainingRun, size: int, style: Mapping[str, Any]) -> None:
@@ -82,7 +83,8 @@ def draw_legend(axes: Axes, sizes: Mapping[int, Any], others: Mapping[str, str])
         Line2D([], [], markerfacecolor="white", ms=5, lw=1.3, label=f"D = {size}", **style)
         for size, style in zip(sizes, styles(), strict=False)
     ]
-    handles.append(Line2D([], [], color="0.5", lw=9, alpha=0.4, label="plateau"))
+    if any(line.get_linewidth() == BAND_WIDTH for line in axes.lines):
+        handles.append(Line2D([], [], color="0.5", lw=BAND_WIDTH, alpha=0.4, label="plateau"))
     handles += [
         Line2D([], [], color="0.3", lw=1.8, ls=line, label=label) for label, line in others.items()
     ]
@@ -113,8 +115,9 @@ def describe_training(series: Sequence[Series]) -> str:
 def define_plateau() -> str:
     """How plateaus are found, for captions."""
     return (
-        "A plateau is where learning (−d loss / d ln step, smoothed) slows to less than half its"
-        f" speed before and after, with a fall of at least {format_percent(FALL)} on either side."
+        "A plateau is where learning (−d loss / d ln step, smoothed) slows to less than"
+        f" {format_percent(SLOW)} of its speed before and after, with a fall of at least"
+        f" {format_percent(FALL)} on either side."
         f" It lasts while the loss stays within {format_percent(BAND)} of its value where learning"
         " is slowest."
     )
@@ -176,13 +179,15 @@ def plateau_verdict(
         for size, same in each.runs.items()
     }
     learned = any(run.left_plateau for runs in without.values() for run in runs)
-    complete = {label for label, _ in without} - {
-        label for (label, _), runs in without.items() if runs
-    }
+    sizes = {size for _, size in without}
+    complete = any(
+        each.runs.keys() == sizes and not any(without[label, size] for size in sizes)
+        for label, each in series.items()
+        if each.runs
+    )
     missing = [
-        f"With {label} and D = {size}, {len(runs)} of"
-        f" {plural(len(series[label].runs[size]), 'run')} had left no plateau by step"
-        f" {runs[0].last_step:,}, at"
+        f"With {label} and D = {size}, runs without a plateau that ended by step"
+        f" {runs[0].last_step:,}: {len(runs)} of {len(series[label].runs[size])}, at"
         f" {_from_to([run.curve.losses[-1] / log(size) for run in runs], 3)} ln D."
         for (label, size), runs in without.items()
         if runs
@@ -253,7 +258,7 @@ def ends_later_verdict(
     spread over seeds.
     """
     ratios = [ratio for each in series.values() for ratio in each.later.values()]
-    agrees = decide_above_one(ratios)
+    agrees = all_decided_above(ratios, 1) if ratios else None
     return Verdict(
         key="ends-later-for-larger-d",
         claim=claim,
@@ -261,25 +266,18 @@ def ends_later_verdict(
         ours=_by_label(series, beside, _ends),
         criterion="for each larger D the plateau ends later than for the next smaller one: the"
         f" ratio of geometric means over seeds is above 1 with its whole interval (Student's"
-        f" t{spread}; if runs end on their plateau, their last step is a lower bound); differs if"
-        " an interval is below 1",
+        f" t{spread}; the last step of runs that end on their plateau is a lower bound, and the"
+        " spread over seeds is taken from the smaller D); differs if an interval is below 1",
         agrees=agrees,
         why="" if agrees is not None else why_undecided(ratios),
     )
-
-
-def decide_above_one(ratios: Sequence[Estimate]) -> bool | None:
-    """True if all intervals are above 1, False if one is below, None otherwise."""
-    if ratios and all(above(ratio, 1) for ratio in ratios):
-        return True
-    return False if any(r.high is not None and r.high <= 1 for r in ratios) else None
 
 
 def why_undecided(ratios: Sequence[Estimate]) -> str:
     if not ratios:
         return "There are no runs to compare."
     if any(ratio.value is None for ratio in ratios):
-        return "Some run has no plateau, or has not left it."
+        return "A run has no plateau, or is still on it."
     if any(ratio.low == 0 for ratio in ratios):
         return "One seed for each D gives no interval."
     return "An interval includes 1."
@@ -304,9 +302,9 @@ def _ends(series: Series) -> str:
 
 
 def describe_ratio(ratio: Estimate, digits: int = 2) -> str:
-    """A ratio with its interval; one without an upper limit is a lower bound, or of one seed."""
+    """A ratio with its interval; without an upper limit, its lower limit or the ratio alone."""
     if ratio.low is None or ratio.high != np.inf:
         return format_estimate(ratio, digits)
     if ratio.low > 0:
-        return f"more than {ratio.low:.{digits}f}"
+        return f"at least {floor(ratio.low * 10**digits) / 10**digits:.{digits}f}"
     return f"{ratio.value:.{digits}f}"

@@ -88,7 +88,7 @@ def summarise(record: Record, lowest: float) -> TrainingRun:
 
 
 def compare(runs: dict[int, list[TrainingRun]], alike: Series | None = None) -> Series:
-    """The series of some runs. Where plateaus end must vary as much between seeds as in `alike`."""
+    """The series of some runs; the spread over seeds is assumed to be equal to that in `alike`."""
     others = [curves(same) for same in (alike.runs.values() if alike else ())]
     later = {b: end_ratio(curves(runs[b]), curves(runs[a]), *others) for a, b in pairwise(runs)}
     return Series(runs, later)
@@ -120,12 +120,15 @@ def models_by_warmup(
 
 def short_run(task: str, size: int, *changes: str) -> TrainedModel:
     """The paper's model, trained for a minute on a GPU: mostly long enough to leave a plateau."""
-    name = f"{task}-paper" + (f"-d{size}" if size != 256 else "")
     short = ("steps=500", "batch=2^16", "interval=100", "validation=2^19")
-    return TrainedModel(name, (*(f"training.{change}" for change in short), *changes))
+    return _papers_model(task, size, *(f"training.{change}" for change in short), *changes)
 
 
 def small_steps(task: str, size: int, rate: float) -> TrainedModel:
     """The paper's model in small steps."""
-    changes = (*SMALL_STEPS, f"steps={STEPS[task]}", f"lr={rate:g}")
-    return short_run(task, size, *(f"training.{change}" for change in changes))
+    changes = (*SMALL_STEPS, "validation=2^19", f"steps={STEPS[task]}", f"lr={rate:g}")
+    return _papers_model(task, size, *(f"training.{change}" for change in changes))
+
+
+def _papers_model(task: str, size: int, *changes: str) -> TrainedModel:
+    return TrainedModel(f"{task}-paper" + (f"-d{size}" if size != 256 else ""), changes)

@@ -1,10 +1,10 @@
 """Loss curves of masked modelling for two vocabularies (the paper's figure of MLM losses).
 
-The paper's model has learned positions. With them, no run here leaves its plateau: one for each D
-of as many tokens as there is time for, and for D = 256 one of 20,000 small steps. On a plateau the
-losses of all learning rates are equal, so short masked runs cannot tell rates apart. The rate of
+The paper's model has learned positions. With them, short runs do not leave their plateau: there is
+one of 2,000 steps for each D and, for D = 256, one of 20,000 small steps. On a plateau the losses
+of different learning rates hardly differ, so short masked runs cannot tell rates apart. The rate of
 the long run is therefore the one that is best for next-token prediction with the same model and
-the same small steps. Other seeds of that search show when next-token prediction leaves its plateau.
+the same small steps. Several seeds at that rate show when next-token prediction leaves its plateau.
 
 With rotary positions, masked runs do leave their plateau; they show what another model does and
 decide no claim.
@@ -70,8 +70,8 @@ class Settings:
     rotary: Models
     learned: Models  # the paper's model
     causal: Models  # next-token prediction in steps of the same size
-    small: dict[float, Models]  # the same in small steps, by learning rate
-    long: dict[float, TrainedModel]  # the paper's model, many small steps, by learning rate
+    searched: dict[float, TrainedModel]  # the same in small steps, by learning rate; then the best
+    # rate is used for `SEEDS` seeds of each D, and for many small steps of the paper's model
     one_token: TrainedModel | None  # one masked token in each window
 
 
@@ -92,35 +92,34 @@ class Result:
 def settings(scale: str) -> Settings:
     rotary: Models = {size: (with_vocabulary("mlm", scale, size),) for size in SIZES}
     if scale == "laptop":
-        return Settings(rotary, {}, {}, {}, {}, None)
+        return Settings(rotary, {}, {}, {}, None)
     causal = next(iter(models_by_warmup("ntp", scale, SIZES).values()))
     if scale == "paper":  # its recipes have learned positions
-        return Settings({}, rotary, causal, {}, {}, None)
+        return Settings({}, rotary, causal, {}, None)
     return Settings(
         rotary,
-        {size: (mlm_with_learned_positions(scale, size),) for size in SIZES},
+        {size: (mlm_with_learned_positions(size),) for size in SIZES},
         causal,
-        {
-            rate: {size: small_steps("ntp", size, rate).with_seeds(SEEDS) for size in SIZES}
-            for rate in RATES
-        },
-        {rate: small_steps("mlm", SEARCHED, rate) for rate in RATES},
+        {rate: small_steps("ntp", SEARCHED, rate) for rate in RATES},
         short_run("mlm", SEARCHED, *ONE_TOKEN),
     )
 
 
 def run(settings: Settings) -> Result:
     searched = {
-        rate: float(models[SEARCHED][0].record().validation[-1]["validation_loss"])
-        for rate, models in settings.small.items()
+        rate: float(model.record().validation[-1]["validation_loss"])
+        for rate, model in settings.searched.items()
     }
     rate = best_rate(searched)
     lowest = lowest_losses(settings.learned or settings.rotary)
     without_gaps = lowest_losses(settings.causal)
     causal = measure(settings.causal, without_gaps)
     learned = measure(settings.learned, lowest, alike=causal)
-    small: Models = settings.small[rate] if rate else {}
-    long, one = settings.long.get(rate or 0), settings.one_token
+    small = {
+        size: small_steps("ntp", size, rate).with_seeds(SEEDS) for size in SIZES if rate is not None
+    }
+    long = small_steps("mlm", SEARCHED, rate) if rate is not None else None
+    one = settings.one_token
     return Result(
         rotary=measure(settings.rotary, lowest),
         learned=learned,
@@ -165,7 +164,7 @@ def _draw_others(axes: Axes, result: Result) -> dict[str, str]:
     """Draw the single runs of the paper's model; returns their line styles for the legend."""
     lines = {}
     for run, label, line in (
-        (result.long, f"D = {SEARCHED}, small steps", ":"),
+        (result.long, f"D = {SEARCHED}, many small steps", ":"),
         (result.one_token, "one masked token in a window", "--"),
     ):
         if run:
@@ -182,9 +181,19 @@ def caption(result: Result) -> str:
         " neighbouring steps), markers the validation loss, pale bands plateaus. Thin horizontal"
         " lines: the lowest loss possible without attention, when only what the gap shows is seen"
         " (the mask, the true token or another)."
-        f" {describe_training([series])}{_describe_long(result)}{_describe_one_token(result)}"
-        f" {define_plateau()}"
+        f" {describe_training([series])}{_describe_rotary(result)}{_describe_long(result)}"
+        f"{_describe_one_token(result)} {define_plateau()}"
     )
+
+
+def _describe_rotary(result: Result) -> str:
+    """How long the runs of the other panel are."""
+    if not (result.learned.runs and result.rotary.runs):
+        return ""
+    steps = join(
+        f"{same[0].last_step:,} for D = {size}" for size, same in result.rotary.runs.items()
+    )
+    return f" With rotary positions: steps of the same size, {steps}."
 
 
 def _describe_long(result: Result) -> str:
