@@ -15,7 +15,14 @@ from scipy.stats import chisquare
 from arithmetext.errors import InputError
 from arithmetext.text.sieve import words
 from arithmetext.text.splits import Range, splits
-from arithmetext.text.windows import TRAIN, VALIDATION, Windows, generator, random_windows
+from arithmetext.text.windows import (
+    TRAIN,
+    VALIDATION,
+    Windows,
+    generator,
+    generators,
+    random_windows,
+)
 from arithmetext.tokens import BPE, Tokenizer, WordTokens
 from arithmetext.tokens import windows as module
 from arithmetext.tokens.spelling import spell
@@ -34,14 +41,14 @@ def tokenizer(kind: str) -> Tokenizer:
 def recorded() -> Iterator[list[Range]]:
     """The ranges of integers that are read meanwhile."""
     seen: list[Range] = []
-    original = module.words_in_buffer
+    original = module.words_of_windows
 
-    def words_in_buffer(lo: int, hi: int) -> Any:
-        seen.append((lo, hi))
-        return original(lo, hi)
+    def words_of_windows(starts: list[int], length: int) -> Any:
+        seen.extend((start, start + length) for start in starts)
+        return original(starts, length)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "words_in_buffer", words_in_buffer)
+        patch.setattr(module, "words_of_windows", words_of_windows)
         yield seen
 
 
@@ -51,20 +58,42 @@ class Plain:
     words_ended = np.array([1])
 
     @staticmethod
-    def encode(words: Any, *, threads: int) -> Any:
-        return words
+    def encode_rows(rows: Any, tokens: int) -> Any:
+        return rows[:, :tokens]
 
 
 @contextmanager
 def plain(ranges: Sequence[Range], tokens: int) -> Iterator[TokenWindows]:
     """Windows of integers instead of tokens."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "words_in_buffer", lambda lo, hi: np.arange(lo, hi, dtype=np.uint64))
+        patch.setattr(
+            module,
+            "words_of_windows",
+            lambda starts, length: np.array(starts)[:, None] + np.arange(length),
+        )
         tokenizer: Any = Plain
         yield TokenWindows(tokenizer, ranges, tokens)
 
 
 # Which windows
+
+
+@given(
+    st.integers(0, 2**63 - 1),
+    st.integers(0, 4),
+    st.integers(0, 2**64 - 1),
+    st.lists(st.tuples(st.integers(0, 2**64 - 1), st.integers(1, 2**63), st.integers(0, 5))),
+)
+def test_generators_are_those_of_their_windows(
+    seed: int, purpose: int, i: int, windows: list[tuple[int, int, int]]
+) -> None:
+    """Whatever was drawn for the window before, also half of a random number of 64 bits."""
+    moving = generators(seed, purpose, i, [k for k, _, _ in windows])
+    for (k, below, count), random in zip(windows, moving, strict=True):
+        alone = generator(seed, purpose, i, k)
+        assert random.integers(below) == alone.integers(below)
+        assert random.integers(9, size=count).tolist() == alone.integers(9, size=count).tolist()
+        assert random.random() == alone.random()
 
 
 def test_windows_do_not_share_random_numbers() -> None:

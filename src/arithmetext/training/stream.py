@@ -13,13 +13,14 @@ from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import InputError
 from ..text.splits import Range
-from ..text.windows import TRAIN, VALIDATION, generator
+from ..text.windows import TRAIN, VALIDATION, generators
 from ..tokens import Tokenizer
-from ..tokens.windows import LongIds, TokenWindows
+from ..tokens.windows import ENCODER_WARMUP, LongIds, TokenWindows
 from .config import MASK_SHARE, PREDICTED_SHARE, REPLACED_SHARE, Config
 
 T = TypeVar("T")
@@ -63,32 +64,27 @@ class Stream:
         backward: bool = False,
     ) -> None:
         self.tokenizer, self.task, self.seed, self.purpose = tokenizer, task, seed, purpose
-        self.predicted = predicted_count(predicted, context)
+        self.context, self.predicted = context, predicted_count(predicted, context)
         try:
             self.windows = TokenWindows(tokenizer, ranges, context + 1, backward=backward)
         except InputError as error:
             raise InputError(f"{error}: raise n or lower model.context") from None
 
     def batch(self, i: int, windows: range) -> Batch:
-        """Batch i, or the part of it that has these window numbers."""
-        return self._masked(i, windows) if self.task == "mlm" else self._next(i, windows)
+        """Batch i, or the part of it that has these window numbers.
 
-    def random(self, i: int, k: int) -> np.random.Generator:
-        """The random numbers for window k of batch i."""
-        return generator(self.seed, self.purpose, i, k)
-
-    def _next(self, i: int, windows: range) -> Batch:
-        ids = np.stack([self.windows.draw(self.random(i, k)) for k in windows])
+        All random numbers are drawn first. Then a few calls for the whole batch, which release the
+        GIL, make the text, so that the thread that trains hardly waits for this one.
+        """
+        starts, masks = [], []
+        for random in generators(self.seed, self.purpose, i, windows):
+            starts.append(self.windows.random_start(random))
+            if self.task == "mlm":
+                masks.append(draw_mask(self.context, self.tokenizer.size, self.predicted, random))
+        ids = self.windows.with_warmup(starts)[:, ENCODER_WARMUP:]
+        if self.task == "mlm":
+            return self._batch(*mask(ids[:, :-1], self.tokenizer.size, masks))
         return self._batch(ids[:, :-1], ids[:, 1:], None)
-
-    def _masked(self, i: int, windows: range) -> Batch:
-        rows = []
-        for k in windows:
-            random = self.random(i, k)
-            ids = self.windows.draw(random)[:-1]
-            rows.append(mask(ids, self.tokenizer.size, self.predicted, random))
-        inputs, targets, chosen = map(np.stack, zip(*rows, strict=True))
-        return self._batch(inputs, targets, chosen)
 
     def _batch(self, inputs: LongIds, targets: LongIds, chosen: LongIds | None) -> Batch:
         def tensor(ids: LongIds) -> Tensor:
@@ -157,24 +153,36 @@ def predicted_count(share: float, length: int) -> int:
     return max(1, round(share * length))
 
 
-def mask(
-    ids: LongIds, size: int, count: int, random: np.random.Generator
-) -> tuple[LongIds, LongIds, LongIds]:
-    """Mask `count` tokens of a window; `size` is D, the id of the mask token.
+class Mask(NamedTuple):
+    """Random numbers that decide what happens to a window, each [predicted]."""
 
-    Returns the altered ids, [context], the true ids at the chosen positions, [predicted], and these
-    positions, [predicted].
-    """
-    chosen = np.sort(random.choice(len(ids), count, replace=False))
-    originals = ids[chosen]
-    # One of the other D - 1 tokens, each equally likely: add a random number from 1 to D - 1,
-    # modulo D.
-    others = (originals + random.integers(1, size, count)) % size
-    fate = random.random(count)
-    altered = ids.copy()
-    altered[chosen] = np.select(
-        [fate < MASK_SHARE, fate < MASK_SHARE + REPLACED_SHARE], [size, others], originals
+    chosen: LongIds  # positions
+    shifts: LongIds  # from 1 to D - 1: how far a replaced token is from the true one, modulo D
+    fates: NDArray[np.float64]  # from 0 to 1: masked, replaced or kept
+
+
+def draw_mask(length: int, size: int, count: int, random: np.random.Generator) -> Mask:
+    """Choose `count` of `length` positions; `size` is D."""
+    return Mask(
+        random.choice(length, count, replace=False),
+        random.integers(1, size, count),
+        random.random(count),
     )
+
+
+def mask(ids: LongIds, size: int, masks: Sequence[Mask]) -> tuple[LongIds, LongIds, LongIds]:
+    """Mask tokens of windows, [windows, context]; `size` is D, the id of the mask token.
+
+    Returns the altered ids, [windows, context], the true ids at the chosen positions, [windows,
+    predicted], and these positions in increasing order, [windows, predicted].
+    """
+    chosen, shifts, fates = map(np.stack, zip(*masks, strict=True))
+    chosen.sort(axis=1)
+    originals = np.take_along_axis(ids, chosen, axis=1)
+    others = (originals + shifts) % size  # each of the other D - 1 tokens is equally likely
+    altered = ids.copy()
+    new = np.where(fates < MASK_SHARE + REPLACED_SHARE, others, originals)
+    np.put_along_axis(altered, chosen, np.where(fates < MASK_SHARE, size, new), axis=1)
     return altered, originals, chosen
 
 
