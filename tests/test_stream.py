@@ -27,9 +27,9 @@ from arithmetext.tokens.windows import ENCODER_WARMUP, cut
 from arithmetext.training.config import Config, TrainingConfig
 from arithmetext.training.stream import (
     Batch,
+    Masks,
     ProcessBatches,
     Stream,
-    draw_mask,
     mask,
     predicted_count,
     prefetch,
@@ -361,6 +361,12 @@ def test_both_tasks_read_the_same_windows(kind: str, context: int) -> None:
         assert len({tuple(row) for row in batch.chosen.tolist()}) == 6
 
 
+def random_masks(length: int, size: int, count: int, rng: np.random.Generator) -> Masks:
+    """The masks of one window, from numpy's random numbers."""
+    chosen = np.sort(rng.choice(length, count, replace=False))
+    return Masks(chosen[None], rng.integers(1, size, (1, count)), rng.random((1, count)))
+
+
 @given(
     st.integers(1, 400).flatmap(
         lambda size: st.tuples(st.just(size + 1), st.lists(st.integers(0, size), min_size=1))
@@ -373,8 +379,8 @@ def test_masking(text: tuple[int, list[int]], share: float, seed: int) -> None:
     ids = np.array(written)
     count = predicted_count(share, len(ids))
     assert count == max(1, round(share * len(ids)))
-    draws = draw_mask(len(ids), size, count, np.random.default_rng(seed))
-    [altered], [originals], [chosen] = mask(ids[None].copy(), size, [draws])
+    masks = random_masks(len(ids), size, count, np.random.default_rng(seed))
+    [altered], [originals], [chosen] = mask(ids[None].copy(), size, masks)
     assert len(originals) == len(chosen) == count
     assert sorted(set(chosen.tolist())) == chosen.tolist()
     assert set(chosen.tolist()) <= set(range(len(ids)))
@@ -387,7 +393,7 @@ def test_masking(text: tuple[int, list[int]], share: float, seed: int) -> None:
 
 def test_masking_does_not_change_its_input() -> None:
     ids = np.arange(100)[None]
-    mask(ids, 100, [draw_mask(100, 100, 15, np.random.default_rng(0))])
+    mask(ids, 100, random_masks(100, 100, 15, np.random.default_rng(0)))
     assert ids.tolist() == [list(range(100))]
 
 
@@ -399,7 +405,7 @@ def test_shares_of_masks_and_other_tokens() -> None:
     moves: Counter[tuple[int, int]] = Counter()
     for _ in range(2000):
         ids = rng.integers(size, size=(1, 200))
-        [altered], [originals], [chosen] = mask(ids, size, [draw_mask(200, size, 30, rng)])
+        [altered], [originals], [chosen] = mask(ids, size, random_masks(200, size, 30, rng))
         places.update(chosen.tolist())
         for new, old in zip(altered[chosen].tolist(), originals.tolist(), strict=True):
             fates["masked" if new == size else "kept" if new == old else "other"] += 1

@@ -15,14 +15,7 @@ from scipy.stats import chisquare
 from arithmetext.errors import InputError
 from arithmetext.text.sieve import words
 from arithmetext.text.splits import Range, splits
-from arithmetext.text.windows import (
-    TRAIN,
-    VALIDATION,
-    Windows,
-    generator,
-    generators,
-    random_windows,
-)
+from arithmetext.text.windows import TRAIN, VALIDATION, Windows, generator, random_windows
 from arithmetext.tokens import BPE, Tokenizer, WordTokens
 from arithmetext.tokens import windows as module
 from arithmetext.tokens.spelling import spell
@@ -76,24 +69,6 @@ def plain(ranges: Sequence[Range], tokens: int) -> Iterator[TokenWindows]:
 
 
 # Which windows
-
-
-@given(
-    st.integers(0, 2**63 - 1),
-    st.integers(0, 4),
-    st.integers(0, 2**64 - 1),
-    st.lists(st.tuples(st.integers(0, 2**64 - 1), st.integers(1, 2**63), st.integers(0, 5))),
-)
-def test_generators_are_those_of_their_windows(
-    seed: int, purpose: int, i: int, windows: list[tuple[int, int, int]]
-) -> None:
-    """Whatever was drawn for the window before, also half of a random number of 64 bits."""
-    moving = generators(seed, purpose, i, [k for k, _, _ in windows])
-    for (k, below, count), random in zip(windows, moving, strict=True):
-        alone = generator(seed, purpose, i, k)
-        assert random.integers(below) == alone.integers(below)
-        assert random.integers(9, size=count).tolist() == alone.integers(9, size=count).tolist()
-        assert random.random() == alone.random()
 
 
 def test_windows_do_not_share_random_numbers() -> None:

@@ -9,16 +9,18 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..compiled import kernel
 from ..errors import InputError
+from ..text.philox import below, choose, philox, uniform
 from ..text.splits import Range
-from ..text.windows import TRAIN, VALIDATION, generators
+from ..text.windows import TRAIN, VALIDATION
 from ..tokens import Tokenizer
 from ..tokens.windows import ENCODER_WARMUP, LongIds, TokenWindows
 from .config import MASK_SHARE, PREDICTED_SHARE, REPLACED_SHARE, Config
@@ -73,17 +75,19 @@ class Stream:
     def batch(self, i: int, windows: range) -> Batch:
         """Batch i, or the part of it that has these window numbers.
 
-        All random numbers are drawn first. Then a few calls for the whole batch, which release the
-        GIL, make the text, so that the thread that trains hardly waits for this one.
+        A few kernels make the whole batch without the GIL, so the thread that trains hardly waits
+        for this one.
         """
-        starts, masks = [], []
-        for random in generators(self.seed, self.purpose, i, windows):
-            starts.append(self.windows.random_start(random))
-            if self.task == "mlm":
-                masks.append(draw_mask(self.context, self.tokenizer.size, self.predicted, random))
+        masked = self.task == "mlm"
+        indices = np.empty(len(windows), np.int64)
+        numbers = np.array(windows, np.uint64)
+        masks = Masks.empty(len(windows), self.predicted if masked else 0)
+        size, key = self.tokenizer.size, (np.uint64(self.seed), np.uint64(self.purpose))
+        _draw(*key, np.uint64(i), numbers, self.windows.count, self.context, size, indices, masks)
+        starts = [self.windows.start(index) for index in indices.tolist()]
         ids = self.windows.with_warmup(starts)[:, ENCODER_WARMUP:]
-        if self.task == "mlm":
-            return self._batch(*mask(ids[:, :-1], self.tokenizer.size, masks))
+        if masked:
+            return self._batch(*mask(ids[:, :-1], size, masks))
         return self._batch(ids[:, :-1], ids[:, 1:], None)
 
     def _batch(self, inputs: LongIds, targets: LongIds, chosen: LongIds | None) -> Batch:
@@ -153,37 +157,59 @@ def predicted_count(share: float, length: int) -> int:
     return max(1, round(share * length))
 
 
-class Mask(NamedTuple):
-    """Random numbers that decide what happens to a window, each [predicted]."""
+class Masks(NamedTuple):
+    """Random numbers that decide what happens to windows, each [windows, predicted]."""
 
-    chosen: LongIds  # positions
+    chosen: LongIds  # positions, in increasing order
     shifts: LongIds  # from 1 to D - 1: how far a replaced token is from the true one, modulo D
     fates: NDArray[np.float64]  # from 0 to 1: masked, replaced or kept
 
-
-def draw_mask(length: int, size: int, count: int, random: np.random.Generator) -> Mask:
-    """Choose `count` of `length` positions; `size` is D."""
-    return Mask(
-        random.choice(length, count, replace=False),
-        random.integers(1, size, count),
-        random.random(count),
-    )
+    @classmethod
+    def empty(cls, windows: int, predicted: int) -> "Masks":
+        shape = windows, predicted
+        return cls(np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(shape))
 
 
-def mask(ids: LongIds, size: int, masks: Sequence[Mask]) -> tuple[LongIds, LongIds, LongIds]:
+@kernel
+def _draw(
+    seed: Any,
+    purpose: Any,
+    i: Any,
+    windows: Any,
+    count: Any,
+    context: Any,
+    size: Any,
+    indices: Any,
+    masks: Any,
+) -> Any:
+    """Draw the index, below `count`, of each of these windows of batch i, and its masks.
+
+    The random numbers of a window are those of `text.windows.generator`, in a fixed order.
+    """
+    predicted = masks.chosen.shape[1]
+    for row in range(len(windows)):
+        state = philox(seed, purpose, i, windows[row])
+        indices[row] = below(state, count)
+        if predicted:
+            choose(state, context, masks.chosen[row])
+            for j in range(predicted):
+                masks.shifts[row, j] = 1 + below(state, size - 1)
+            for j in range(predicted):
+                masks.fates[row, j] = uniform(state)
+
+
+def mask(ids: LongIds, size: int, masks: Masks) -> tuple[LongIds, LongIds, LongIds]:
     """Mask tokens of windows, [windows, context]; `size` is D, the id of the mask token.
 
     Returns the altered ids, [windows, context], the true ids at the chosen positions, [windows,
-    predicted], and these positions in increasing order, [windows, predicted].
+    predicted], and these positions, [windows, predicted].
     """
-    chosen, shifts, fates = map(np.stack, zip(*masks, strict=True))
-    chosen.sort(axis=1)
-    originals = np.take_along_axis(ids, chosen, axis=1)
-    others = (originals + shifts) % size  # each of the other D - 1 tokens is equally likely
+    originals = np.take_along_axis(ids, masks.chosen, axis=1)
+    others = (originals + masks.shifts) % size  # each of the other D - 1 tokens is equally likely
+    new = np.where(masks.fates < MASK_SHARE + REPLACED_SHARE, others, originals)
     altered = ids.copy()
-    new = np.where(fates < MASK_SHARE + REPLACED_SHARE, others, originals)
-    np.put_along_axis(altered, chosen, np.where(fates < MASK_SHARE, size, new), axis=1)
-    return altered, originals, chosen
+    np.put_along_axis(altered, masks.chosen, np.where(masks.fates < MASK_SHARE, size, new), axis=1)
+    return altered, originals, masks.chosen
 
 
 def prefetch(make: Callable[[int], T], indices: range, *, threads: int) -> Generator[T, None, None]:
