@@ -9,7 +9,7 @@ import torch
 
 from arithmetext.models.gpt import GPT, GPTConfig
 from arithmetext.training import checkpoints
-from arithmetext.training.checkpoints import State, newest, restore, save
+from arithmetext.training.checkpoints import State, Writer, newest, restore
 from arithmetext.training.config import TrainingConfig
 from arithmetext.training.optimizers import make_optimizers
 
@@ -38,7 +38,8 @@ class Trained:
                 optimizer.step()
 
     def save(self, folder: Path, state: State) -> None:
-        save(folder, self.model, self.optimizers, state)
+        with Writer(folder) as writer:
+            writer.save(self.model, self.optimizers, state)
 
     def restore(self, folder: Path) -> State:
         return restore(newest(folder), self.model, self.optimizers)

@@ -1,6 +1,10 @@
 """Checkpoints: every bit comes back, old ones are removed, those of other models are refused."""
 
-from dataclasses import asdict
+import errno
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +13,8 @@ from safetensors.torch import load_file, save_file
 
 from arithmetext.errors import InputError
 from arithmetext.models.gpt import GPT, GPTConfig
-from arithmetext.training.checkpoints import State, load_weights, steps
+from arithmetext.training import checkpoints
+from arithmetext.training.checkpoints import State, Writer, load_weights, steps
 from arithmetext.training.config import TrainingConfig
 from arithmetext.training.optimizers import make_optimizers
 from checkpoint_cases import FILES, FIRST, SECOND, Trained, contents, drafts, with_digest
@@ -165,6 +170,98 @@ def test_drafts_are_ignored_and_replaced(copied: Path, capsys: pytest.CaptureFix
     assert again.restore(copied).step == 300
     assert again.bits() == trained.bits()
     assert capsys.readouterr() == ("", "")
+
+
+# Written in the background
+
+
+@contextmanager
+def stalled_disk(monkeypatch: pytest.MonkeyPatch, error: Exception | None = None) -> Iterator[Any]:
+    """Files are written only after the event that this gives is set, or not at all."""
+    ready = threading.Event()
+
+    def slow_save_file(tensors: Any, path: Path) -> None:
+        assert ready.wait(30)
+        if error is not None:
+            raise error
+        save_file(tensors, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, "save_file", slow_save_file)
+        yield ready
+
+
+@each_optimizer
+def test_training_goes_on_while_a_checkpoint_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, optimizer: str
+) -> None:
+    """The checkpoint has the weights and the state of its own step."""
+    ours = Trained(optimizer, count=3)
+    kept, state = ours.bits(), replace(FIRST)
+    with stalled_disk(monkeypatch) as ready, Writer(tmp_path) as writer:
+        writer.save(ours.model, ours.optimizers, state)
+        ours.train(2)
+        state.step, state.finished = 102, True
+        writer.raise_error()  # there is none so far
+        assert steps(tmp_path) == []
+        ready.set()
+        writer.wait()
+        assert steps(tmp_path) == [100]
+    again = Trained(optimizer, seed=1)
+    assert again.restore(tmp_path) == FIRST
+    assert again.bits() == kept != ours.bits()
+
+
+def test_checkpoints_are_written_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = Trained(count=1)
+    with stalled_disk(monkeypatch) as ready, Writer(tmp_path) as writer:
+        writer.save(ours.model, ours.optimizers, FIRST)
+        threading.Timer(0.1, ready.set).start()
+        writer.save(ours.model, ours.optimizers, SECOND)
+        assert 100 in steps(tmp_path)
+    assert steps(tmp_path) == [100, 200]
+
+
+def test_an_interrupted_run_finishes_its_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = Trained(count=1)
+    with (
+        pytest.raises(KeyboardInterrupt),
+        stalled_disk(monkeypatch) as ready,
+        Writer(tmp_path) as writer,
+    ):
+        writer.save(ours.model, ours.optimizers, FIRST)
+        ready.set()
+        raise KeyboardInterrupt
+    assert steps(tmp_path) == [100]
+    assert drafts(tmp_path) == []
+
+
+@pytest.mark.parametrize("call", ["raise_error", "wait", "save", "end"])
+def test_an_error_in_the_background_is_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    ours = Trained(count=1)
+    full = OSError(errno.ENOSPC, "No space left on device")
+
+    def failing() -> None:
+        with stalled_disk(monkeypatch, full) as ready, Writer(tmp_path) as writer:
+            writer.save(ours.model, ours.optimizers, FIRST)
+            ready.set()
+            while call == "raise_error":
+                writer.raise_error()
+            if call == "wait":
+                writer.wait()
+            if call == "save":
+                writer.save(ours.model, ours.optimizers, SECOND)
+            assert call == "end"
+
+    with pytest.raises(InputError, match=r"cannot write the checkpoint .*No space left on device"):
+        failing()
+    assert steps(tmp_path) == drafts(tmp_path) == []
 
 
 # Another model

@@ -87,6 +87,14 @@ def test_an_empty_range_has_no_pieces() -> None:
     assert list(over_ranges(integers, 7, 7, size=10)) == []
 
 
+def test_one_piece_runs_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without threads and progress, which take longer than a small job."""
+    monkeypatch.setattr(ranges, "progress", None)
+    here = threading.get_ident()
+    where = over_ranges(lambda lo, hi: (lo, hi, threading.get_ident()), 30, 40, size=20, threads=2)
+    assert list(where) == [(30, 40, here)]
+
+
 def test_threads_work_at_the_same_time() -> None:
     meeting = threading.Barrier(2)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import arithmetext as nt
 from arithmetext.text import kernels, sieve
-from arithmetext.text.sieve import Words, segments, words, words_in_buffer
+from arithmetext.text.sieve import Words, segments, words, words_in_buffer, words_of_windows
 
 
 def by_flint(n: int) -> int:
@@ -130,6 +130,37 @@ def in_small_pieces(lo: int, hi: int) -> Words:
     """The words of a range from segments whose last integer is at most twice the first."""
     cuts = [*range(lo, hi, 1 << 12), hi]
     return np.concatenate([words_in_buffer(a, b).copy() for a, b in pairwise(cuts)])
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(st.integers(2, 10**4) | st.integers(2, 10**13), min_size=1, max_size=8),
+    st.integers(1, 2000),
+)
+@example([10**6, 4096], 4096**2 // 4 - 4096)
+@example([10**6, 4096], 4096**2 // 4 - 4095)
+@example([2**50, 4096], 1)
+def test_words_of_windows(starts: list[int], length: int) -> None:
+    found = words_of_windows(starts, length).copy()
+    assert found.shape == (len(starts), length)
+    for start, row in zip(starts, found, strict=True):
+        assert np.array_equal(row, words(start, start + length))
+
+
+def test_windows_with_the_most_patches() -> None:
+    """Every integer of a short window has the square of a prime from 13 on."""
+    n, modulus = 0, 1
+    for k, p in enumerate((13, 17, 19, 23, 29)):  # n + k ≡ 0 (mod p²)
+        n += modulus * ((-k - n) * pow(modulus, -1, p * p) % (p * p))
+        modulus *= p * p
+    starts = [n, 10**6, n]
+    assert np.array_equal(words_of_windows(starts, 5), [words(lo, lo + 5) for lo in starts])
+
+
+@pytest.mark.parametrize("starts", [[1, 5000], [2**63 - 9, 2]])
+def test_windows_outside_the_text(starts: list[int]) -> None:
+    with pytest.raises(nt.InputError):
+        words_of_windows(starts, 10)
 
 
 @settings(max_examples=15)

@@ -1,5 +1,6 @@
 """Batches of windows: the same whoever reads them, and what is to be predicted in them."""
 
+import hashlib
 import itertools
 import random
 import threading
@@ -20,11 +21,13 @@ from arithmetext.errors import InputError
 from arithmetext.models.gpt import GPTConfig
 from arithmetext.text.sieve import words
 from arithmetext.text.splits import Range, splits
-from arithmetext.text.windows import TRAIN, VALIDATION
-from arithmetext.tokens.windows import cut
+from arithmetext.text.windows import TRAIN, VALIDATION, generator
+from arithmetext.tokens.spelling import spell
+from arithmetext.tokens.windows import ENCODER_WARMUP, cut
 from arithmetext.training.config import Config, TrainingConfig
 from arithmetext.training.stream import (
     Batch,
+    Masks,
     ProcessBatches,
     Stream,
     mask,
@@ -74,7 +77,7 @@ def test_backward_windows_have_the_words_in_reverse_order(kind: str) -> None:
     """Both read the same integers, from one end or from the other."""
     forward, backward = make(kind), make(kind, backward=True)
     for k in range(5):
-        start = forward.windows.random_start(forward.random(0, k))
+        start = forward.windows.random_start(generator(0, TRAIN, 0, k))
         text = words(start, start + forward.windows.length)[::-1]
         ids = cut(tokenizer(kind), text, CONTEXT + 1)
         [inputs], [targets], _, _ = backward.batch(0, range(k, k + 1))
@@ -83,6 +86,84 @@ def test_backward_windows_have_the_words_in_reverse_order(kind: str) -> None:
 
 
 # Window k of batch i
+
+
+def simple_rows(stream: Stream, i: int, windows: range) -> list[tuple[bytes, ...]]:
+    """`rows` of a batch that is made window by window and letter by letter."""
+    found = []
+    for k in windows:
+        random = generator(stream.seed, stream.purpose, i, k)
+        start = stream.windows.random_start(random)
+        text = words(start, start + stream.windows.length)
+        text = text[::-1] if stream.windows.backward else text
+        whole = stream.tokenizer.encode_text(spell(np.ascontiguousarray(text))).astype(np.int64)
+        ids = whole[ENCODER_WARMUP : ENCODER_WARMUP + stream.context + 1]
+        if stream.task == "ntp":
+            found.append((ids[:-1].tobytes(), ids[1:].tobytes()))
+            continue
+        altered, size = ids[:-1].copy(), stream.tokenizer.size
+        chosen = np.sort(random.choice(stream.context, stream.predicted, replace=False))
+        originals = altered[chosen]
+        others = (originals + random.integers(1, size, stream.predicted)) % size
+        fates = random.random(stream.predicted)
+        for place, fate, other in zip(chosen, fates, others, strict=True):
+            if fate < 0.75:
+                altered[place] = size
+            elif fate < 0.9:
+                altered[place] = other
+        found.append(tuple(array.tobytes() for array in (altered, originals, chosen)))
+    return found
+
+
+@each_task
+@each_kind
+@settings(max_examples=20)
+@given(
+    st.integers(10**5, 10**12),
+    st.integers(0, 2**63 - 1),
+    st.integers(0, 2**40),
+    st.integers(0, 2**40),
+    st.integers(2, 70),
+    st.booleans(),
+)
+def test_a_batch_is_made_like_its_windows(
+    kind: str, task: Any, n: int, seed: int, i: int, first: int, context: int, backward: bool
+) -> None:
+    stream = make(kind, n=n, task=task, context=context, seed=seed, backward=backward)
+    windows = range(first, first + 4)
+    assert rows(stream.batch(i, windows)) == simple_rows(stream, i, windows)
+
+
+# The first digits of SHA-256. Weights can be reproduced only while batches stay the same.
+DIGESTS = {
+    ("words", "ntp", False): "d1d97d4e5955d254",
+    ("words", "ntp", True): "71ed646f2261c17a",
+    ("words", "mlm", False): "bbe5a7ffa6bad857",
+    ("words", "mlm", True): "bda65ac6fed0f6be",
+    ("bpe 64", "ntp", False): "7fa12653407dbf79",
+    ("bpe 64", "ntp", True): "89d207129b4f0979",
+    ("bpe 64", "mlm", False): "8d8caa51e079e10d",
+    ("bpe 64", "mlm", True): "e1f15ae306f46752",
+    ("bpe 256", "ntp", False): "af07a9ab17659d2b",
+    ("bpe 256", "ntp", True): "44bdfbe584166cef",
+    ("bpe 256", "mlm", False): "66ada23c2fffa860",
+    ("bpe 256", "mlm", True): "48ad07f69281cd42",
+}
+
+
+@each_task
+@each_kind
+@pytest.mark.parametrize("backward", [False, True])
+def test_batches_stay_the_same(kind: str, task: Any, backward: bool) -> None:
+    digest = hashlib.sha256()
+    for n in (10**5, 10**11):
+        stream = make(kind, n=n, task=task, backward=backward, seed=3, context=100)
+        batch = stream.batch(5, range(2, 42))
+        for row in rows(batch):
+            for part in row:
+                digest.update(part)
+        digest.update(str(batch.words).encode())
+    assert digest.hexdigest()[:16] == DIGESTS[kind, task, backward]
 
 
 @each_task
@@ -247,7 +328,7 @@ def test_ranges_too_short_for_a_window(kind: str, task: Any) -> None:
 def test_targets_are_the_next_tokens(kind: str) -> None:
     stream = make(kind)
     batch = stream.batch(4, range(10))
-    windows = np.stack([stream.windows.draw(stream.random(4, k)) for k in range(10)])
+    windows = np.stack([stream.windows.draw(generator(0, TRAIN, 4, k)) for k in range(10)])
     assert batch.chosen is None
     assert batch.inputs.tolist() == windows[:, :-1].tolist()
     assert batch.targets.tolist() == windows[:, 1:].tolist()
@@ -280,6 +361,12 @@ def test_both_tasks_read_the_same_windows(kind: str, context: int) -> None:
         assert len({tuple(row) for row in batch.chosen.tolist()}) == 6
 
 
+def random_masks(length: int, size: int, count: int, rng: np.random.Generator) -> Masks:
+    """The masks of one window, from numpy's random numbers."""
+    chosen = np.sort(rng.choice(length, count, replace=False))
+    return Masks(chosen[None], rng.integers(1, size, (1, count)), rng.random((1, count)))
+
+
 @given(
     st.integers(1, 400).flatmap(
         lambda size: st.tuples(st.just(size + 1), st.lists(st.integers(0, size), min_size=1))
@@ -292,7 +379,8 @@ def test_masking(text: tuple[int, list[int]], share: float, seed: int) -> None:
     ids = np.array(written)
     count = predicted_count(share, len(ids))
     assert count == max(1, round(share * len(ids)))
-    altered, originals, chosen = mask(ids.copy(), size, count, np.random.default_rng(seed))
+    masks = random_masks(len(ids), size, count, np.random.default_rng(seed))
+    [altered], [originals], [chosen] = mask(ids[None].copy(), size, masks)
     assert len(originals) == len(chosen) == count
     assert sorted(set(chosen.tolist())) == chosen.tolist()
     assert set(chosen.tolist()) <= set(range(len(ids)))
@@ -304,9 +392,9 @@ def test_masking(text: tuple[int, list[int]], share: float, seed: int) -> None:
 
 
 def test_masking_does_not_change_its_input() -> None:
-    ids = np.arange(100)
-    mask(ids, 100, 15, np.random.default_rng(0))
-    assert ids.tolist() == list(range(100))
+    ids = np.arange(100)[None]
+    mask(ids, 100, random_masks(100, 100, 15, np.random.default_rng(0)))
+    assert ids.tolist() == [list(range(100))]
 
 
 def test_shares_of_masks_and_other_tokens() -> None:
@@ -316,8 +404,8 @@ def test_shares_of_masks_and_other_tokens() -> None:
     places: Counter[int] = Counter()
     moves: Counter[tuple[int, int]] = Counter()
     for _ in range(2000):
-        ids = rng.integers(size, size=200)
-        altered, originals, chosen = mask(ids, size, 30, rng)
+        ids = rng.integers(size, size=(1, 200))
+        [altered], [originals], [chosen] = mask(ids, size, random_masks(200, size, 30, rng))
         places.update(chosen.tolist())
         for new, old in zip(altered[chosen].tolist(), originals.tolist(), strict=True):
             fates["masked" if new == size else "kept" if new == old else "other"] += 1

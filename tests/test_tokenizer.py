@@ -370,6 +370,35 @@ def test_numbers_that_are_no_words_are_spelled_alike_by_all(packed: list[int]) -
         assert tokenizer.encode(array).tolist() == tokenizer.encode_text(expected).tolist()
 
 
+@pytest.mark.parametrize(
+    "tokenizer",
+    [
+        BPE([(2, 1), (3, 3), (0, 4)]),
+        BPE([(1, 1)] + [(k, k) for k in range(3, 11)]),  # too long for the tables
+        WordTokens([2, 12]),
+        WordTokens([]),
+    ],
+)
+@given(
+    st.lists(
+        st.lists(
+            st.sampled_from([0, 2, 10, 12]) | st.integers(0, 2**64 - 1), min_size=9, max_size=9
+        ),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_rows_are_encoded_like_texts(tokenizer: Tokenizer, rows: list[list[int]]) -> None:
+    packed = np.array(rows, np.uint64)
+    whole = [tokenizer.encode_text(spell(row)).tolist() for row in packed]
+    for tokens in (1, min(map(len, whole))):
+        found = tokenizer.encode_rows(packed, tokens)
+        assert (found.shape, found.dtype) == ((len(rows), tokens), np.int64)
+        assert found.tolist() == [ids[:tokens] for ids in whole]
+    with pytest.raises(ValueError):
+        tokenizer.encode_rows(packed, max(map(len, whole)) + 1)
+
+
 def test_streams_of_both_kinds() -> None:
     text = words(10**10, 10**10 + 5000)
     for tokenizer in (BPE([(2, 1), (3, 3), (0, 4)]), WordTokens([2, 12])):

@@ -34,14 +34,14 @@ def tokenizer(kind: str) -> Tokenizer:
 def recorded() -> Iterator[list[Range]]:
     """The ranges of integers that are read meanwhile."""
     seen: list[Range] = []
-    original = module.words_in_buffer
+    original = module.words_of_windows
 
-    def words_in_buffer(lo: int, hi: int) -> Any:
-        seen.append((lo, hi))
-        return original(lo, hi)
+    def words_of_windows(starts: list[int], length: int) -> Any:
+        seen.extend((start, start + length) for start in starts)
+        return original(starts, length)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "words_in_buffer", words_in_buffer)
+        patch.setattr(module, "words_of_windows", words_of_windows)
         yield seen
 
 
@@ -51,15 +51,19 @@ class Plain:
     words_ended = np.array([1])
 
     @staticmethod
-    def encode(words: Any, *, threads: int) -> Any:
-        return words
+    def encode_rows(rows: Any, tokens: int) -> Any:
+        return rows[:, :tokens]
 
 
 @contextmanager
 def plain(ranges: Sequence[Range], tokens: int) -> Iterator[TokenWindows]:
     """Windows of integers instead of tokens."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "words_in_buffer", lambda lo, hi: np.arange(lo, hi, dtype=np.uint64))
+        patch.setattr(
+            module,
+            "words_of_windows",
+            lambda starts, length: np.array(starts)[:, None] + np.arange(length),
+        )
         tokenizer: Any = Plain
         yield TokenWindows(tokenizer, ranges, tokens)
 

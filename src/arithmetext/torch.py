@@ -77,7 +77,7 @@ class WindowDataset(IterableDataset[Window]):
     def window(self, i: int) -> Window:
         """Window i; the same in every process."""
         start = self.windows.random_start(generator(self.seed, TRAIN, i, 0))
-        ids = self.windows.with_warmup(start)
+        [ids] = self.windows.with_warmup([start])
         n = start + np.cumsum(self._words_ended[ids]) - self._ends_word[ids]
         ids, n = ids[ENCODER_WARMUP:], n[ENCODER_WARMUP:]
         arrays = {"ids": ids, "n": n, "residues": n[:, None] % self.moduli}

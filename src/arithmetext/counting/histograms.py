@@ -151,7 +151,7 @@ class HashTable:
     def __getitem__(self, keys: Words) -> Counts:
         """The number of each key; 0 if the key is missing."""
         out = np.empty(len(keys), np.int64)
-        _look_up(keys, self.keys, self.values, self.shift, out)
+        look_up(keys, self.keys, self.values, self.shift, out)
         return out
 
 
@@ -177,7 +177,8 @@ def _add(keys: Words, amounts: Counts, table: Words, values: Counts, shift: Any)
 
 
 @kernel
-def _look_up(keys: Words, table: Words, values: Counts, shift: Any, out: Counts) -> None:
+def look_up(keys: Words, table: Words, values: Counts, shift: Any, out: Counts) -> None:
+    """Write the value of each key; 0 if the key is missing."""
     mask = _U(len(table) - 1)
     for i in range(len(keys)):
         slot = keys[i] * _U(0x9E3779B97F4A7C15) >> shift

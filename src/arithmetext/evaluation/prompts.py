@@ -130,8 +130,8 @@ def _draw(
     for k, each in enumerate(ranges):
         windows = TokenWindows(tokenizer, [each], length + following)
         starts.append(windows.random_start(generator(seed, TEST, each[0], k)))
-        rows.append(windows.with_warmup(starts[-1]))
-    ids = np.stack(rows)
+        rows.append(windows.with_warmup(starts[-1:]))
+    ids = np.concatenate(rows)
     ended = tokenizer.words_ended[ids]
     integers = np.array(starts) + ended[:, : ENCODER_WARMUP + length].sum(1)
     ids, ended = ids[:, ENCODER_WARMUP:], ended[:, ENCODER_WARMUP:]

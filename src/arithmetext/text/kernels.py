@@ -30,6 +30,9 @@ from ..compiled import inlined, kernel
 # whether a prime is missing.
 SIEVE_FROM = 4096
 
+# The most patches of an integer: the squares of seven primes from 13 on exceed 2^63.
+MOST_PATCHES = 6
+
 
 def longest_segment_end(lo: int) -> int:
     """The largest hi for a segment [lo, hi); docs/sieve.md derives it.
@@ -352,3 +355,15 @@ def sieve_segment(lo: Any, primes: Any, tables: Any, acc: Any, patches: Any, out
         right = _tail_length(acc[i], complete) - 2 * (rank + 1)
         out[i] = _replace_child(out[i], right, 2, tables.children[e], tables.child_lengths[e])
     return noted
+
+
+@kernel
+def sieve_windows(starts: Any, primes: Any, tables: Any, out: Any) -> Any:
+    """Write the packed words of windows of equal length to the rows of `out`, [windows, length].
+
+    Each window and `primes` satisfy the conditions of `sieve_segment`.
+    """
+    acc = np.empty(out.shape[1], np.uint16)
+    patches = np.empty(MOST_PATCHES * out.shape[1], np.int64)  # untouched pages cost nothing
+    for k in range(len(starts)):
+        sieve_segment(starts[k], primes, tables, acc, patches, out[k])

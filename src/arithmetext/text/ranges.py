@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from importlib import import_module
-from itertools import islice
+from itertools import islice, starmap
 from typing import Any, TypeVar
 
 from ..errors import InputError
@@ -61,8 +61,11 @@ def over_ranges(
     job raises an exception, it is raised here and the other jobs are cancelled. Closing the
     iterator cancels them too.
     """
-    workers = _threads(threads or os.cpu_count() or 1) if cluster is None else _cluster(cluster)
     pieces = spans(lo, hi, size)
+    if cluster is None and hi <= lo - lo % size + size:  # one piece needs no pool and no progress
+        yield from starmap(job, pieces)
+        return
+    workers = _threads(threads or os.cpu_count() or 1) if cluster is None else _cluster(cluster)
     started: deque[tuple[int, Callable[[], T]]] = deque()
     with workers as (start, room), progress(title, hi - lo, unit) as advance:
         while True:

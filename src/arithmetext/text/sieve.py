@@ -1,6 +1,6 @@
 """Compute the words of consecutive integers below 2^63."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from math import isqrt
@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 from .. import trees
 from ..compiled import flint_is_faster
 from ..errors import InputError
-from .kernels import SIEVE_FROM, longest_segment_end, primes_to, sieve_segment, tables
+from .kernels import (
+    MOST_PATCHES,
+    SIEVE_FROM,
+    longest_segment_end,
+    primes_to,
+    sieve_segment,
+    sieve_windows,
+    tables,
+)
 from .ranges import MAX as MAX
 from .ranges import over_ranges, spans
 
@@ -97,6 +105,23 @@ def words_in_buffer(lo: int, hi: int) -> Words:
     return out
 
 
+def words_of_windows(starts: Sequence[int], length: int) -> Words:
+    """The words of `length` integers from each start on, [windows, length].
+
+    One kernel makes them all, so other threads hardly wait for the GIL. The array is a buffer that
+    the next call on this thread overwrites.
+    """
+    first, end = check_range(min(starts), max(starts) + length)
+    out = _buffers.get("windows", len(starts) * length, np.uint64).reshape(len(starts), length)
+    if first >= SIEVE_FROM and first + length <= longest_segment_end(first):
+        primes = base_primes(isqrt(end - 1))
+        sieve_windows(np.array(starts, np.int64), primes, tables(), out)
+    else:
+        for start, row in zip(starts, out, strict=True):
+            _fill(start, start + length, row)
+    return out
+
+
 def _new_words(lo: int, hi: int) -> Words:
     out = np.empty(hi - lo, np.uint64)
     _fill(lo, hi, out)
@@ -128,8 +153,7 @@ def _fill_segment(lo: int, hi: int, out: Words) -> None:
     room = _patch_room(len(acc))
     patches = _buffers.get("patches", room, np.int64)
     if sieve_segment(lo, primes, tables(), acc, patches, out) > room:
-        # Six patches per integer are enough: the squares of seven primes from 13 on exceed 2^63.
-        patches = np.empty(6 * len(acc), np.int64)
+        patches = np.empty(MOST_PATCHES * len(acc), np.int64)
         sieve_segment(lo, primes, tables(), acc, patches, out)
 
 

@@ -21,7 +21,10 @@ TRAIN, VALIDATION, GENERATION, TEST, MASKING = range(5)
 
 
 def generator(seed: int, purpose: int, i: int, k: int, use: int = 0) -> np.random.Generator:
-    """The random numbers for window k of batch i; `use` tells several uses of one window apart."""
+    """The random numbers for window k of batch i; `use` tells several uses of one window apart.
+
+    In kernels, `philox` gives the same.
+    """
     return np.random.Generator(np.random.Philox(key=(seed, purpose), counter=[0, use, i, k]))
 
 

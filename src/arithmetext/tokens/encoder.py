@@ -36,7 +36,7 @@ from ..text.ranges import over_ranges
 from ..text.sieve import Words
 from ..text.sieve import words as words_of
 from .automaton import automaton, numbered, stable_pairs
-from .spelling import ALPHABET, Ids, letters
+from .spelling import ALPHABET, Ids, LongIds, letters
 
 _U = np.uint64
 
@@ -82,6 +82,12 @@ class Encoder:
         """The ids of the text of these words; `threads` is by default the number of cores."""
         pieces = self._pieces(words, _START, ended=True, threads=threads)
         return np.concatenate([np.empty(0, np.uint16), *(ids for _, _, ids in pieces)])
+
+    def encode_rows(self, rows: Words, tokens: int) -> LongIds:
+        """The first `tokens` ids of each row of words, [rows, tokens]."""
+        ids = np.empty((len(rows), tokens), np.int64)
+        _encode_rows(rows, self._tables, ids)
+        return ids
 
     def encode_stream(
         self, stream: Iterable[Words], *, threads: int | None = None
@@ -133,7 +139,6 @@ class Encoder:
             return end, before, *encoded(begin, end, before)
 
         size = len(words) if ended else max(0, len(words) - _AROUND)
-        threads = threads if size > _PIECE else 1
         done = 0
         for end, guess, after, ids in over_ranges(job, 0, size, size=_PIECE, threads=threads):
             if guess != state:
@@ -256,6 +261,13 @@ def _encode(words: Any, count: Any, state: Any, ended: Any, tables: Any) -> Any:
     ids = np.empty(3 + 65 * count, np.uint16)  # untouched memory pages cost nothing
     at, _ = _back(words[:count], path[:count], offset, tables, ids)
     return after, ids[at:].copy()
+
+
+@kernel
+def _encode_rows(rows: Any, tables: Any, ids: Any) -> Any:
+    for k in range(len(rows)):
+        _, whole = _encode(rows[k], rows.shape[1], _START, True, tables)
+        ids[k] = whole[: ids.shape[1]]
 
 
 @kernel

@@ -16,6 +16,7 @@ from ..text.export import lines
 from ..text.sieve import Words
 
 Ids = NDArray[np.uint16]
+LongIds = NDArray[np.int64]  # token ids as torch takes them
 
 ALPHABET = " 01"
 

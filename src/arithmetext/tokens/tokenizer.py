@@ -24,8 +24,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..compiled import kernel
 from ..counting.census import census
-from ..counting.histograms import HashTable, ranks_of
+from ..counting.histograms import Counts, look_up, ranks_of
 from ..errors import InputError
 from ..files import make_folder, read_text, write_whole
 from ..text.ranges import over_ranges
@@ -33,7 +34,7 @@ from ..text.sieve import Words
 from ..text.splits import TRAINED_TO, Range, splits
 from ..trees import pack, unpack
 from .encoder import Encoder, fits
-from .spelling import ALPHABET, Decoded, Ids, letters, read, spell
+from .spelling import ALPHABET, Decoded, Ids, LongIds, letters, read, spell
 from .training import FIRST, LINE, Merge, check_size, replay, sample_lines, train_bpe
 
 MASK = "[MASK]"
@@ -42,6 +43,7 @@ MOST_BYTES = 1 << 26  # of a tokenizer.json: 65,535 tokens of 100 characters tak
 
 _RECORD = "arithmetext"
 _PIECE = 1 << 18  # words encoded at once
+_MOST_LETTERS = 65  # of a word, with its space
 
 
 class Tokenizer(ABC):
@@ -71,6 +73,14 @@ class Tokenizer(ABC):
     @abstractmethod
     def encode(self, words: Words, *, threads: int | None = None) -> Ids:
         """The ids of packed words; `threads` is by default the number of cores."""
+
+    @abstractmethod
+    def encode_rows(self, rows: Words, tokens: int) -> LongIds:
+        """The first `tokens` ids of each row of packed words, [rows, tokens].
+
+        One kernel encodes all rows, so other threads hardly wait for the GIL. If a row has too few
+        ids, this raises ValueError.
+        """
 
     @abstractmethod
     def encode_stream(self, stream: Iterable[Words]) -> Iterator[Ids]:
@@ -197,6 +207,14 @@ class BPE(Tokenizer):
             return self.encode_text(spell(np.asarray(words, np.uint64)))
         return self._encoder.encode(words, threads=threads)
 
+    def encode_rows(self, rows: Words, tokens: int) -> LongIds:
+        if self._encoder is None:
+            ids = np.empty((len(rows), tokens), np.int64)
+            for k, row in enumerate(rows):
+                ids[k] = self.encode(row)[:tokens]
+            return ids
+        return self._encoder.encode_rows(rows, tokens)
+
     @cached_property
     def _encoder(self) -> Encoder | None:
         """The fast encoder; None if tokens are too many or too long for its tables."""
@@ -241,10 +259,11 @@ class WordTokens(Tokenizer):
         return cls(words[: size - FIRST], {"census": x})
 
     def encode(self, words: Words, *, threads: int | None = None) -> Ids:
-        words = np.asarray(words, np.uint64)
+        words = np.ascontiguousarray(words, np.uint64)
 
         def job(begin: int, end: int) -> Ids:
-            return self._encode_piece(words[begin:end])
+            ids = np.empty(_MOST_LETTERS * (end - begin), np.uint16)  # untouched pages cost nothing
+            return ids[: _word_ids(words[begin:end], *self._ranks, len(ids), ids)].copy()
 
         pieces = over_ranges(job, 0, len(words), size=_PIECE, threads=threads)
         return np.concatenate([np.empty(0, np.uint16), *pieces])
@@ -252,15 +271,9 @@ class WordTokens(Tokenizer):
     def encode_stream(self, stream: Iterable[Words]) -> Iterator[Ids]:
         return map(self.encode, stream)
 
-    def _encode_piece(self, words: Words) -> Ids:
-        ranks = self._ranks[words]
-        spelled = ranks == 0
-        characters = letters(spell(words[spelled]))
-        lengths = np.ones(len(words), np.int64)
-        # A spelled word ends with its space, so the lengths are the distances between spaces.
-        lengths[spelled] = np.diff(np.flatnonzero(characters == 0), prepend=-1)
-        ids = np.repeat((ranks + (FIRST - 1)).astype(np.uint16), lengths)
-        ids[np.repeat(spelled, lengths)] = characters
+    def encode_rows(self, rows: Words, tokens: int) -> LongIds:
+        ids = np.empty((len(rows), tokens), np.int64)
+        _word_ids_of_rows(rows, *self._ranks, ids)
         return ids
 
     def encode_text(self, text: str) -> Ids:
@@ -272,12 +285,49 @@ class WordTokens(Tokenizer):
         )
 
     @cached_property
-    def _ranks(self) -> HashTable:
-        return ranks_of(self.words)
+    def _ranks(self) -> tuple[Words, Counts, Any]:
+        table = ranks_of(self.words)
+        return table.keys, table.values, table.shift
 
     def _pre_tokenizer_and_merges(self) -> tuple[dict[str, Any], list[list[str]]]:
         pattern = {"Regex": "[01]+ "}
         return {"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False}, []
+
+
+@kernel
+def _word_ids(words: Any, keys: Any, values: Any, shift: Any, enough: Any, ids: Any) -> Any:
+    """Write the ids of words until there are `enough`; return how many were written.
+
+    `keys`, `values` and `shift` are a hash table of the ranks of the words that have tokens. `ids`
+    has room for the letters of the word that makes them enough.
+    """
+    ranks = np.empty(len(words), np.int64)
+    look_up(words, keys, values, shift, ranks)
+    count = 0
+    for i in range(len(words)):
+        if count >= enough:
+            break
+        if ranks[i]:
+            ids[count] = ranks[i] + (FIRST - 1)
+        else:  # spell it out: 0 has id 1, 1 has id 2, and the space after the word has id 0
+            digits = 0
+            while digits < 64 and words[i] >> np.uint64(digits):
+                digits += 1
+            for place in range(digits - 1, -1, -1):
+                ids[count] = np.uint64(1) + (words[i] >> np.uint64(place) & np.uint64(1))
+                count += 1
+            ids[count] = 0
+        count += 1
+    return count
+
+
+@kernel
+def _word_ids_of_rows(rows: Any, keys: Any, values: Any, shift: Any, ids: Any) -> Any:
+    tokens = ids.shape[1]
+    whole = np.empty(tokens + _MOST_LETTERS, np.uint16)
+    for k in range(len(rows)):
+        count = _word_ids(rows[k], keys, values, shift, tokens, whole)
+        ids[k] = whole[: min(count, tokens)]
 
 
 def load(path: Path) -> Tokenizer:

@@ -8,11 +8,11 @@ before the window, and the first `ENCODER_WARMUP` tokens, which depend on that w
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..text.sieve import Words, words_in_buffer
+from ..text.sieve import Words, words_of_windows
 from ..text.splits import Range
 from ..text.windows import Windows
+from .spelling import LongIds as LongIds
 from .tokenizer import Tokenizer
 
 # After at most 80 characters, so after at most 80 tokens, two encodings that begin at different
@@ -22,8 +22,6 @@ ENCODER_WARMUP = 80
 # Words after a place that can change its tokens: two encodings of overlapping texts agree except in
 # the first and the last words.
 ENCODER_MARGIN = 32
-
-LongIds = NDArray[np.int64]  # token ids as torch takes them
 
 
 class TokenWindows(Windows):
@@ -45,15 +43,14 @@ class TokenWindows(Windows):
 
     def draw(self, random: np.random.Generator) -> LongIds:
         """The ids of a random window, [tokens]."""
-        return self.with_warmup(self.random_start(random))[ENCODER_WARMUP:]
+        return self.with_warmup([self.random_start(random)])[0, ENCODER_WARMUP:]
 
-    def with_warmup(self, start: int) -> LongIds:
-        """The ids of a window and of the warm-up before it, [ENCODER_WARMUP + tokens]."""
-        words = words_in_buffer(start, start + self.length)
+    def with_warmup(self, starts: Sequence[int]) -> LongIds:
+        """The ids of windows and of the warm-up before each, [windows, ENCODER_WARMUP + tokens]."""
+        words = words_of_windows(starts, self.length)
         if self.backward:
-            words = np.ascontiguousarray(words[::-1])
-        ids = self.tokenizer.encode(words, threads=1)
-        return ids[: ENCODER_WARMUP + self.tokens].astype(np.int64)
+            words = np.ascontiguousarray(words[:, ::-1])
+        return self.tokenizer.encode_rows(words, ENCODER_WARMUP + self.tokens)
 
 
 def integers_for(tokenizer: Tokenizer, tokens: int) -> int:

@@ -1,9 +1,9 @@
 """Checkpoints: weights, optimizer state and progress of a run, from which it can resume.
 
 A checkpoint is a folder named after its step. It is written under another name, and renamed when it
-is complete and on disk. A digest covers the whole checkpoint: if one was truncated or altered, the
-one before it is used. The folder keeps the last two checkpoints, and for each of them the best so
-far.
+is complete and on disk. A background thread writes it while training goes on. A digest covers the
+whole checkpoint: if one was truncated or altered, the one before it is used. The folder keeps the
+last two checkpoints, and for each of them the best so far.
 """
 
 import hashlib
@@ -11,8 +11,9 @@ import json
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, get_args, get_type_hints
 
@@ -46,7 +47,7 @@ class State:
 
 
 class Checkpoint(NamedTuple):
-    """A complete checkpoint, read from its folder."""
+    """A checkpoint in memory, and the folder that it is read from or written to."""
 
     path: Path
     state: State
@@ -54,18 +55,60 @@ class Checkpoint(NamedTuple):
     optimizer: dict[str, Tensor]  # by parameter and quantity: "norm.bias/exp_avg"
 
 
-def save(
-    folder: Path, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer], state: State
-) -> None:
-    """Write a checkpoint into the folder of checkpoints, and remove checkpoints not needed."""
+class Writer:
+    """Writes checkpoints in a background thread, one at a time, while training goes on.
+
+    The end of a `with` block waits for the last one. If a checkpoint cannot be written, the next
+    call or the end of the block raises the error.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """`folder`: the folder of checkpoints."""
+        self.folder = folder
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
+        self._writing: Future[None] | None = None
+
+    def __enter__(self) -> "Writer":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._pool.shutdown()
+        if kind is None:
+            self.wait()
+
+    def save(
+        self, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer], state: State
+    ) -> None:
+        """Copy everything to the CPU's memory, then write it, and remove checkpoints not needed."""
+        self.wait()
+        weights = _copies(model.state_dict())
+        optimizer = _copies(_optimizer_tensors(model, optimizers))
+        checkpoint = Checkpoint(
+            self.folder / f"{state.step:08}", replace(state), weights, optimizer
+        )
+        self._writing = self._pool.submit(_write, checkpoint)
+
+    def wait(self) -> None:
+        """Wait until the last checkpoint is on disk."""
+        if self._writing is not None:
+            self._writing.result()
+
+    def raise_error(self) -> None:
+        """Raise the error of the last checkpoint if there is one already; do not wait."""
+        if self._writing is not None and self._writing.done():
+            self._writing.result()
+
+
+def _write(checkpoint: Checkpoint) -> None:
+    final, state, weights, optimizer = checkpoint
+    folder = final.parent
     make_folder(folder)
-    final = folder / f"{state.step:08}"
     draft = folder / f".{final.name}.part"
     shutil.rmtree(draft, ignore_errors=True)
     try:
         draft.mkdir()
-        save_file(_own(model.state_dict()), draft / _WEIGHTS)
-        save_file(_own(_optimizer_tensors(model, optimizers)), draft / _OPTIMIZER)
+        save_file(weights, draft / _WEIGHTS)
+        save_file(optimizer, draft / _OPTIMIZER)
         content = asdict(state)
         signed = {"state": content, "digest": _digest(draft, content)}
         (draft / _STATE).write_text(json.dumps(signed, indent=1) + "\n", encoding="utf-8")
@@ -195,8 +238,11 @@ def _tensors(path: Path) -> dict[str, Tensor]:
     return tensors
 
 
-def _own(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+def _copies(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Contiguous copies in the CPU's memory, which the next training step does not change."""
+    return {
+        name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()
+    }
 
 
 def _verified(path: Path) -> State:

@@ -236,24 +236,27 @@ def _train(
 
     try:
         pending: list[tuple[int, StepResult]] = []
-        while not state.finished:
-            result = run.step(state.step, parts)
-            state.step += 1
-            pending.append((state.step, result))
-            due = state.step % training.interval == 0 or state.step == training.steps
-            # The results of a GPU are read one step late, so that it always has work.
-            while len(pending) > (0 if due or world.device.type == "cpu" else 1):
-                record(*pending.pop(0))
-            if due:
-                validation = run.validate(batches.validation)
-                _update(state, validation, training)
-                state.seconds = time.perf_counter() - began
-                if monitor is not None:
-                    monitor.record({"step": state.step} | validation)
-                    if state.finished:  # before the checkpoint, which marks the run as finished
-                        _export(run, batches.tokenizer, state, folder)
-                    checkpoints.save(folder / "checkpoints", run.model, run.optimizers, state)
-                world.wait()
+        with checkpoints.Writer(folder / "checkpoints") as writer:
+            while not state.finished:
+                writer.raise_error()
+                result = run.step(state.step, parts)
+                state.step += 1
+                pending.append((state.step, result))
+                due = state.step % training.interval == 0 or state.step == training.steps
+                # The results of a GPU are read one step late, so that it always has work.
+                while len(pending) > (0 if due or world.device.type == "cpu" else 1):
+                    record(*pending.pop(0))
+                if due:
+                    validation = run.validate(batches.validation)
+                    _update(state, validation, training)
+                    state.seconds = time.perf_counter() - began
+                    if monitor is not None:
+                        monitor.record({"step": state.step} | validation)
+                        if state.finished:  # before the checkpoint, which marks it as finished
+                            writer.wait()  # the best model may be in the checkpoint before
+                            _export(run, batches.tokenizer, state, folder)
+                        writer.save(run.model, run.optimizers, state)
+                    world.wait()
     finally:
         parts.close()
         if monitor is not None:

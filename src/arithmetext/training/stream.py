@@ -9,22 +9,25 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from ..compiled import kernel
 from ..errors import InputError
+from ..text.philox import below, choose, philox, uniform
 from ..text.splits import Range
-from ..text.windows import TRAIN, VALIDATION, generator
+from ..text.windows import TRAIN, VALIDATION
 from ..tokens import Tokenizer
-from ..tokens.windows import LongIds, TokenWindows
+from ..tokens.windows import ENCODER_WARMUP, LongIds, TokenWindows
 from .config import MASK_SHARE, PREDICTED_SHARE, REPLACED_SHARE, Config
 
 T = TypeVar("T")
 
-THREADS = 2  # each makes two million tokens a second; a third would slow down the training
+THREADS = 2  # each makes 6 to 37 million tokens a second near 10^10, more than a GPU reads
 
 
 class Batch(NamedTuple):
@@ -63,32 +66,29 @@ class Stream:
         backward: bool = False,
     ) -> None:
         self.tokenizer, self.task, self.seed, self.purpose = tokenizer, task, seed, purpose
-        self.predicted = predicted_count(predicted, context)
+        self.context, self.predicted = context, predicted_count(predicted, context)
         try:
             self.windows = TokenWindows(tokenizer, ranges, context + 1, backward=backward)
         except InputError as error:
             raise InputError(f"{error}: raise n or lower model.context") from None
 
     def batch(self, i: int, windows: range) -> Batch:
-        """Batch i, or the part of it that has these window numbers."""
-        return self._masked(i, windows) if self.task == "mlm" else self._next(i, windows)
+        """Batch i, or the part of it that has these window numbers.
 
-    def random(self, i: int, k: int) -> np.random.Generator:
-        """The random numbers for window k of batch i."""
-        return generator(self.seed, self.purpose, i, k)
-
-    def _next(self, i: int, windows: range) -> Batch:
-        ids = np.stack([self.windows.draw(self.random(i, k)) for k in windows])
+        A few kernels make the whole batch without the GIL, so the thread that trains hardly waits
+        for this one.
+        """
+        masked = self.task == "mlm"
+        indices = np.empty(len(windows), np.int64)
+        numbers = np.array(windows, np.uint64)
+        masks = Masks.empty(len(windows), self.predicted if masked else 0)
+        size, key = self.tokenizer.size, (np.uint64(self.seed), np.uint64(self.purpose))
+        _draw(*key, np.uint64(i), numbers, self.windows.count, self.context, size, indices, masks)
+        starts = [self.windows.start(index) for index in indices.tolist()]
+        ids = self.windows.with_warmup(starts)[:, ENCODER_WARMUP:]
+        if masked:
+            return self._batch(*mask(ids[:, :-1], size, masks))
         return self._batch(ids[:, :-1], ids[:, 1:], None)
-
-    def _masked(self, i: int, windows: range) -> Batch:
-        rows = []
-        for k in windows:
-            random = self.random(i, k)
-            ids = self.windows.draw(random)[:-1]
-            rows.append(mask(ids, self.tokenizer.size, self.predicted, random))
-        inputs, targets, chosen = map(np.stack, zip(*rows, strict=True))
-        return self._batch(inputs, targets, chosen)
 
     def _batch(self, inputs: LongIds, targets: LongIds, chosen: LongIds | None) -> Batch:
         def tensor(ids: LongIds) -> Tensor:
@@ -157,25 +157,59 @@ def predicted_count(share: float, length: int) -> int:
     return max(1, round(share * length))
 
 
-def mask(
-    ids: LongIds, size: int, count: int, random: np.random.Generator
-) -> tuple[LongIds, LongIds, LongIds]:
-    """Mask `count` tokens of a window; `size` is D, the id of the mask token.
+class Masks(NamedTuple):
+    """Random numbers that decide what happens to windows, each [windows, predicted]."""
 
-    Returns the altered ids, [context], the true ids at the chosen positions, [predicted], and these
-    positions, [predicted].
+    chosen: LongIds  # positions, in increasing order
+    shifts: LongIds  # from 1 to D - 1: how far a replaced token is from the true one, modulo D
+    fates: NDArray[np.float64]  # from 0 to 1: masked, replaced or kept
+
+    @classmethod
+    def empty(cls, windows: int, predicted: int) -> "Masks":
+        shape = windows, predicted
+        return cls(np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(shape))
+
+
+@kernel
+def _draw(
+    seed: Any,
+    purpose: Any,
+    i: Any,
+    windows: Any,
+    count: Any,
+    context: Any,
+    size: Any,
+    indices: Any,
+    masks: Any,
+) -> Any:
+    """Draw the index, below `count`, of each of these windows of batch i, and its masks.
+
+    The random numbers of a window are those of `text.windows.generator`, in a fixed order.
     """
-    chosen = np.sort(random.choice(len(ids), count, replace=False))
-    originals = ids[chosen]
-    # One of the other D - 1 tokens, each equally likely: add a random number from 1 to D - 1,
-    # modulo D.
-    others = (originals + random.integers(1, size, count)) % size
-    fate = random.random(count)
+    predicted = masks.chosen.shape[1]
+    for row in range(len(windows)):
+        state = philox(seed, purpose, i, windows[row])
+        indices[row] = below(state, count)
+        if predicted:
+            choose(state, context, masks.chosen[row])
+            for j in range(predicted):
+                masks.shifts[row, j] = 1 + below(state, size - 1)
+            for j in range(predicted):
+                masks.fates[row, j] = uniform(state)
+
+
+def mask(ids: LongIds, size: int, masks: Masks) -> tuple[LongIds, LongIds, LongIds]:
+    """Mask tokens of windows, [windows, context]; `size` is D, the id of the mask token.
+
+    Returns the altered ids, [windows, context], the true ids at the chosen positions, [windows,
+    predicted], and these positions, [windows, predicted].
+    """
+    originals = np.take_along_axis(ids, masks.chosen, axis=1)
+    others = (originals + masks.shifts) % size  # each of the other D - 1 tokens is equally likely
+    new = np.where(masks.fates < MASK_SHARE + REPLACED_SHARE, others, originals)
     altered = ids.copy()
-    altered[chosen] = np.select(
-        [fate < MASK_SHARE, fate < MASK_SHARE + REPLACED_SHARE], [size, others], originals
-    )
-    return altered, originals, chosen
+    np.put_along_axis(altered, masks.chosen, np.where(masks.fates < MASK_SHARE, size, new), axis=1)
+    return altered, originals, masks.chosen
 
 
 def prefetch(make: Callable[[int], T], indices: range, *, threads: int) -> Generator[T, None, None]:
