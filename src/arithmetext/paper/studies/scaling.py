@@ -196,7 +196,10 @@ def summarise(
     deviation = {point: values.std(-1, ddof=1) for point, values in prompts.items()}
     nats = {point: np.array([run.nats for run in each]) for point, each in runs.items()}
     of_place = [
-        [_means({point: table[:, k] for point, table in each.items()}) for each in (accuracy, nats)]
+        [
+            _means({point: numbers[:, k] for point, numbers in each.items()})
+            for each in (accuracy, nats)
+        ]
         for k in range(len(settings.places))
     ]
     oracles = [curve(at, settings.bounds, count=settings.integers) for at in settings.places]
@@ -251,12 +254,12 @@ Tables = dict[SweepPoint, Floats]  # [seeds, blocks] for each point
 
 def _all_places(tables: Tables) -> Tables:
     """The mean over places of [seeds, places, blocks]."""
-    return {point: np.mean(table, 1) for point, table in tables.items()}
+    return {point: np.mean(numbers, 1) for point, numbers in tables.items()}
 
 
 def _means(tables: Tables) -> dict[SweepPoint, Estimate]:
     spread = pooled_spread(list(tables.values()))
-    return {point: mean(table, spread) for point, table in tables.items()}
+    return {point: mean(numbers, spread) for point, numbers in tables.items()}
 
 
 def _difference(tables: Tables, point: SweepPoint, other: SweepPoint) -> Estimate:
@@ -344,17 +347,16 @@ def caption(result: Result) -> str:
         + f". Seconds of training by ρ: {'; '.join(seconds)}.",
         f"Top: {plural(result.prompts, 'prompt')} near each of {places}, continued by as many"
         " tokens as the context holds (β = ∞). No prompt is from training or validation text. Each"
-        f" dot is a continuation{' by a model of one of the seeds' * (seeds > 1)}; boxes have the"
-        " quartiles of all places together.",
+        f" dot is a continuation{' by a model of one of the seeds' * (seeds > 1)}, in the colour of"
+        " its place; boxes have the quartiles of all places together.",
         f"Second row: nats per word of the {SCORED_TOKENS} true tokens that fill the context, with"
         f" 95 % intervals over {result.blocks} blocks of the text"
         + " and over seeds, whose spread is pooled over all models" * (seeds > 1)
         + ".",
         "Third row: the bound B of the oracle with as many nats per word, which knows n modulo the"
         " powers of the primes up to B (no mark: better than every oracle here).",
-        "Bottom: validation loss during training; every seed is a line."
-        if seeds > 1
-        else "Bottom: validation loss during training.",
+        f"Bottom: validation loss during training{', a line for each seed' * (seeds > 1)}; each n"
+        " has its own validation text.",
         f"The learning rate is the best of a few in runs on half of the words: {join(rates)}.",
         _power_law_in_words(result.exponent),
     )
@@ -458,7 +460,7 @@ def _rises(result: Result) -> Verdict:
 
 def _saturates(result: Result) -> Verdict:
     """A model of ρ = 2 that is far behind may need longer training; then nothing is decided."""
-    words = {
+    words: dict[str, Any] = {
         "key": "saturates-at-rho-1",
         "claim": "Accuracy saturates at ρ = 1.",
         "paper": "ρ = 2 is comparable with ρ = 1, if not worse",
