@@ -26,8 +26,10 @@ from arithmetext.evaluation.sweeps import (
 )
 from arithmetext.paper.runs import TrainedModel
 from arithmetext.paper.studies.scaling import PLACES
-from arithmetext.paper.sweeps import SAME_TIME, measure_all, sweep
-from arithmetext.text.splits import blocks_near
+from arithmetext.paper.sweeps import SAME_TIME, WORDS_PER_TOKEN_OF, measure_all, sweep
+from arithmetext.text.sieve import words
+from arithmetext.text.splits import blocks_near, splits
+from arithmetext.tokens import BPE
 from arithmetext.training import run_cache
 from arithmetext.training.config import differences
 from arithmetext.training.recipes import WORDS_PER_TOKEN
@@ -123,15 +125,14 @@ def test_bad_input_is_not_taken_for_a_lock(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize("scale", ["laptop", "gpu", "paper"])
 def test_one_parameter_changes_at_a_time(scale: str) -> None:
     found = sweep(scale)
-    changed = {"L": {"model.context"}, "n": {"n"}, "D": {"tokens.size", "training.steps"}}
-    changed["ρ"] = {"model.layers", "model.heads", "training.lr", "training.steps"}
-    changed["ρ"].add("training.device_batch")
+    changed = {"L": {"model.context"}, "n": {"n"}, "D": {"tokens.size"}}
+    changed["ρ"] = {"model.layers", "model.heads", "training.lr", "training.device_batch"}
     reference = found.shared.models[0].config
     for axis, points in found.axes.items():
         assert points[found.reference[axis]] == found.shared
         for value, point in points.items():
             names = {d.partition(" = ")[0] for d in differences(point.models[0].config, reference)}
-            assert names <= changed[axis]
+            assert names <= changed[axis] | {"training.steps"}  # as many words, in other tokens
             assert bool(names) == (value != found.reference[axis])
             assert point.rho in found.searches
     assert len(found.points) == sum(len(points) - 1 for points in found.axes.values()) + 1
@@ -140,15 +141,25 @@ def test_one_parameter_changes_at_a_time(scale: str) -> None:
 def test_every_model_reads_the_same_number_of_words() -> None:
     found = sweep("gpu")
 
-    def words(model: TrainedModel) -> float:
-        return model.trained_on * WORDS_PER_TOKEN[model.config.tokens.size] / 2**27
+    def words_read(model: TrainedModel, value: str = "") -> float:
+        size = model.config.tokens.size
+        return model.trained_on * WORDS_PER_TOKEN_OF.get(value, WORDS_PER_TOKEN[size]) / 2**27
 
     for points in found.axes.values():
         for value, point in points.items():
             expected = SAME_TIME if "words" in value else 1
-            assert words(point.models[0]) == pytest.approx(expected, rel=1e-3)
+            assert words_read(point.models[0], value) == pytest.approx(expected, rel=1e-3)
             assert len(point.models) == (1 if value == "2" else 2)
-    assert [words(model) for model in found.short_runs] == pytest.approx([0.5] * 12, rel=1e-3)
+    assert [words_read(model) for model in found.short_runs] == pytest.approx([0.5] * 12, rel=1e-3)
+
+
+@pytest.mark.parametrize(("n", "expected"), WORDS_PER_TOKEN_OF.items())
+def test_words_per_token(n: str, expected: float) -> None:
+    ranges = splits(int(float(n))).train
+    tokenizer = BPE.train(256, ranges=ranges)
+    starts = [(lo + hi) // 2 for lo, hi in ranges]
+    tokens = sum(len(tokenizer.encode(words(at, at + 10_000))) for at in starts)
+    assert 10_000 * len(starts) / tokens == pytest.approx(expected, rel=0.01)
 
 
 def test_no_place_is_in_training_or_validation_text() -> None:

@@ -25,6 +25,9 @@ from .runs import TrainedModel
 
 T = TypeVar("T")
 
+# Words per token for D = 256, by n: the smaller the text, the shorter its words.
+WORDS_PER_TOKEN_OF = {"1e8": 1.84, "1e9": 1.78, "1e10": 1.72}
+
 # Small models read so many times as many words in about the time of the reference.
 SAME_TIME = 4
 
@@ -76,9 +79,13 @@ def sweep(scale: str) -> Sweep:
         return _small_sweep()
     words, batch, warmup = (2**27, 2**16, 300) if scale == "gpu" else (75 * 10**9, 2**19, 1000)
 
-    def model(*changes: str, size: int = 256, rho: float = 1, words: int = words) -> TrainedModel:
+    def model(
+        *changes: str, size: int = 256, n: str = "", rho: float = 1, words: int = words
+    ) -> TrainedModel:
         name = "ntp-paper" + f"-d{size}" * (size != 256) + f"-rho{rho:g}" * (rho != 1)
-        steps = round(words / WORDS_PER_TOKEN[size] / batch)
+        words_per_token = WORDS_PER_TOKEN_OF[n] if n else WORDS_PER_TOKEN[size]
+        steps = round(words / words_per_token / batch)
+        changes += (f"n={n}",) if n else ()
         training = (f"steps={steps}", f"batch={batch}", f"warmup={warmup}", "interval=150")
         return TrainedModel(name, (*_training(*training, "validation=2^19"), *changes))
 
@@ -99,7 +106,7 @@ def sweep(scale: str) -> Sweep:
                 "2048": point(model("model.context=2048")),
             },
             "n": {
-                **{f"1e{power}": point(model(f"n=1e{power}")) for power in (8, 9, 10)},
+                **{n: point(model(n=n)) for n in WORDS_PER_TOKEN_OF},
                 "1e11": reference,
             },
             "D": {str(size): point(model(size=size)) for size in WORDS_PER_TOKEN},

@@ -332,7 +332,7 @@ def caption(result: Result) -> str:
     places = join(format_integer(at) for at in result.places)
     reference = join(f"{axis} = {value}" for axis, value in result.reference.items())
     longer = any("words" in value for value in result.axes["ρ"])
-    rates = [f"{_best_rate(losses):g} for ρ = {rho}" for rho, losses in result.searches.items()]
+    rates = [_rate_in_words(rho, losses) for rho, losses in result.searches.items()]
     seconds = [
         f"{min(run.seconds for run in point.runs):.0f} for {value}"
         for value, point in result.axes["ρ"].items()
@@ -360,6 +360,12 @@ def caption(result: Result) -> str:
         f"The learning rate is the best of a few in runs on half of the words: {join(rates)}.",
         _power_law_in_words(result.exponent),
     )
+
+
+def _rate_in_words(rho: str, losses: dict[str, float]) -> str:
+    tried, best = sorted(map(float, losses)), _best_rate(losses)
+    edge = {tried[0]: "the lowest tried", tried[-1]: "the highest tried"}.get(best, "")
+    return f"{best:g} for ρ = {rho}" + f" ({edge})" * bool(edge)
 
 
 def _power_law_in_words(exponent: Estimate) -> str:
