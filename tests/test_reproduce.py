@@ -34,6 +34,7 @@ from arithmetext.paper.studies.unigram_likelihood import (
     ReversalSettings,
     SequenceSettings,
 )
+from arithmetext.paper.sweeps import Sweep, SweepPoint
 from arithmetext.tokens import BPE
 from arithmetext.training import run_cache
 from conftest import Run, changed
@@ -49,6 +50,15 @@ _GENERATION = PromptSettings(prompts=4, tokens=64, stride=16, seed=0, blocks=2)
 
 def _with_vocabulary(task: str, size: int) -> TrainedModel:
     return TrainedModel(f"{task}-laptop", (f"tokens.size={size}", *_TINY_GPT))
+
+
+def _tiny_sweep() -> Sweep:
+    """Two points of two seeds each, on every axis."""
+    one, other = (
+        SweepPoint(model.with_seeds(2), "1") for model in (_NTP, _with_vocabulary("ntp", 64))
+    )
+    axes = {axis: {"1/2": other, "1": one} for axis in "LnDρ"}
+    return Sweep(axes, dict.fromkeys("LnDρ", "1"), {"1/2": (_NTP,), "1": (_NTP,)})
 
 
 # What takes minutes at laptop scale, made to take seconds.
@@ -91,6 +101,13 @@ SMALL: dict[str, dict[str, Any]] = {
         "scored": PromptSettings(prompts=4, tokens=56, stride=16, seed=0, blocks=2),
         "scored_tokens": 8,
         "bounds": (1, 2, 3, 5, 7),
+        "integers": 1 << 16,
+    },
+    "scaling": {
+        "sweep": _tiny_sweep(),
+        "prompts": 4,
+        "blocks": 2,
+        "bounds": (1, 2, 3),
         "integers": 1 << 16,
     },
     "accuracy_beta": {

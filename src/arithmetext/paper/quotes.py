@@ -33,7 +33,11 @@ def pages(project: Path) -> list[Path]:
 
 def quoter(data: Path) -> Callable[[str], str]:
     """A function that fills in all quotes of a page from the results in the folder `data`."""
-    results = {name: load(study, data).data for name, study in all_studies().items()}
+    results = {
+        name: load(study, data).data
+        for name, study in all_studies().items()
+        if (data / f"{name}.json").exists()
+    }
     plain = cache(lambda name: to_json(results[name]))
 
     def verdicts(name: str) -> list[Verdict]:

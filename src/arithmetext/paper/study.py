@@ -24,7 +24,8 @@ lists, tuples or dicts of these. Where a study measures models, `run` measures a
 To add a study, add
 
     paper/studies/NAME.py          `nt reproduce --only NAME` finds and runs it
-    results/h200/data/NAME.json    its result, copied from reports/gpu/data (the tests need it); a
+    results/h200/data/NAME.json    its result, copied from reports/gpu/data (the tests need it, or
+                                   a function `made_up` in the study's tests until it is there); a
                                    study that uses no model can make it on a CPU
     tests/studies/test_NAME.py     cases that change the outcome of each verdict
                                    (tests/studies/cases.py)

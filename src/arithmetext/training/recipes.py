@@ -17,7 +17,7 @@ SIZES = (64, 256, 1024)  # D in the paper
 RHOS = (0.25, 0.5, 1.0, 2.0)  # ρ in the paper
 
 # Words per token at 1e10, for one pass over the 7.5e10 words of the training ranges.
-_WORDS_PER_TOKEN = {64: 1.22, 256: 1.71, 1024: 2.18}
+WORDS_PER_TOKEN = {64: 1.22, 256: 1.71, 1024: 2.18}
 
 
 def paper(task: Task, size: int, rho: float) -> Config:
@@ -32,7 +32,7 @@ def paper(task: Task, size: int, rho: float) -> Config:
         tokens=TokensConfig(kind="bpe", size=size),
         model=GPTConfig(layers=round(12 * rho), heads=round(12 * rho), context=1024),
         training=TrainingConfig(
-            steps=round(7.5e7 / _WORDS_PER_TOKEN[size] / batch) * 1000,
+            steps=round(7.5e7 / WORDS_PER_TOKEN[size] / batch) * 1000,
             batch=batch,
             device_batch=batch // 8 if rho <= 1 else batch // 16,
             lr=1e-3 if rho <= 1 else 6e-4,

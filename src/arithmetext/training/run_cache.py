@@ -89,6 +89,13 @@ def record(config: Config) -> dict[str, Any]:
     return {part: content[part] for part in content if part != "sources"}
 
 
+def drop_checkpoints(config: Config) -> None:
+    """Remove the checkpoints of a finished run: they take six times the room of its weights."""
+    folder = _folder(config)
+    if (folder / "model" / "config.json").exists():
+        shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+
+
 @contextmanager
 def saved_to(folder: Path) -> Iterator[None]:
     """While the block runs, copy the record of every run that is used to a folder at once.

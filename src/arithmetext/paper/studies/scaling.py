@@ -1,0 +1,511 @@
+"""Accuracy against context window L, training size n, vocabulary D and model size ρ."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from math import inf
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ...evaluation.estimates import (
+    Estimate,
+    above,
+    all_of,
+    decided_above,
+    decided_within,
+    overlaps,
+    within,
+)
+from ...evaluation.horizon import horizon_by_nats
+from ...evaluation.sweeps import by_block, difference, mean, pooled_spread, power_law
+from ...evaluation.words import Floats, accuracies
+from ...integers import format_integer
+from ...search.residues import curve, primes_up_to
+from ...training.loop import Diverged
+from ..figures import MARKERS, plot_estimates, swarm
+from ..runs import SCORED_TOKENS, TEST_NEAR, PromptSettings, TrainedModel
+from ..study import Table, Verdict, if_papers_model, unless_trained_less
+from ..sweeps import SAME_TIME, Sweep, SweepPoint, measure_all, sweep, with_rate
+from ..wording import cell, format_estimate, join, plural, sentences, undecided
+
+TITLE = "Accuracy against context, text, vocabulary and model size"
+ORDER = 150
+COST = {"laptop": 60, "gpu": 7000}
+
+PLACES = (TEST_NEAR, 10**12, 10**13, 10**14, 10**15)
+PLACE_COLOURS = ("#1f2a6b", "#2a78a8", "#2a9d8f", "#e0a030", "#b0413e")
+AXES = {"L": "context window L", "n": "text of 2..n", "D": "vocabulary D", "ρ": "model size ρ"}
+
+# The paper gives accuracies to one digit and compares them by eye, in a figure with a dot for each
+# prompt. So it cannot tell a difference of less than 0.05 from none (docs/reproduction.md).
+TOLERANCE = 0.05
+SETTLED = 0.4  # the paper's accuracy
+LEARNED = 0.2  # twice the chance level; below it, models are alike because they know little
+
+
+@dataclass(frozen=True)
+class Settings:
+    sweep: Sweep
+    places: tuple[int, ...]
+    prompts: int  # near each place, as long as the context of a model, like their continuations
+    blocks: int  # of the text, that the prompts are drawn from
+    bounds: tuple[int, ...]  # of the oracles
+    integers: int  # that the oracles are measured on
+
+
+@dataclass(frozen=True)
+class SeedRun:
+    """One trained model, and its scores near each place."""
+
+    seconds: float  # of training
+    tokens: int
+    learning: list[tuple[float, float]]  # words read, and validation loss in nats per word
+    accuracy: list[list[float]]  # [places][prompts], of whole continuations
+    nats: list[list[float]]  # [places][blocks], per word of the true text after the prompts
+
+
+@dataclass(frozen=True)
+class PlaceScores:
+    accuracy: Estimate
+    nats: Estimate  # per word
+    horizon: float | None  # the bound of the oracle with these nats; None if all oracles have more
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point of the sweep; estimates are over all places, but for `places`."""
+
+    rate: float  # the learning rate
+    parameters: int
+    runs: list[SeedRun]  # one for each seed
+    places: list[PlaceScores]
+    accuracy: Estimate
+    change: Estimate  # of the accuracy, from the reference to this point
+    nats: Estimate
+    deviation: Estimate  # standard deviation of the accuracy between prompts of one block
+
+    @property
+    def words(self) -> float:
+        """The number of words read in training, in millions."""
+        return self.runs[0].learning[-1][0] / 1e6
+
+
+@dataclass(frozen=True)
+class Result:
+    axes: dict[str, dict[str, Point]]
+    reference: dict[str, str]
+    places: list[int]
+    rises: list[Estimate]  # of the accuracy, from each ρ to the next, up to the reference
+    fluctuation: Estimate  # the deviation at the largest L minus that at the smallest
+    exponent: Estimate  # of nats per word as a power of the number of parameters
+    searches: dict[str, dict[str, float]]  # lowest validation loss of each learning rate, by ρ
+    prompts: int
+    blocks: int
+    stand_in: str  # why the reference is not the paper's model; empty if it is
+
+    @property
+    def middle(self) -> Point:
+        """The reference."""
+        return self.axes["ρ"][self.reference["ρ"]]
+
+
+def settings(scale: str) -> Settings:
+    small = scale == "laptop"
+    prompts, blocks, largest, integers = (16, 4, 7, 2**20) if small else (128, 8, 61, 2**24)
+    bounds = (1, *primes_up_to(largest).tolist())
+    return Settings(sweep(scale), PLACES, prompts, blocks, bounds, integers)
+
+
+def run(settings: Settings) -> Result:
+    """First the searches for a learning rate, then the points."""
+    losses = measure_all(settings.sweep.short_runs, _lowest_loss)
+    searches = {
+        rho: {f"{model.config.training.lr:g}": losses[model] for model in models}
+        for rho, models in settings.sweep.searches.items()
+    }
+    trained = {
+        point: [with_rate(model, _best_rate(searches[point.rho])) for model in point.models]
+        for point in settings.sweep.points
+    }
+    models = [model for each in trained.values() for model in each]
+    runs = measure_all(models, partial(_measure, settings=settings))
+    return summarise(
+        settings,
+        {point: [runs[model] for model in each] for point, each in trained.items()},
+        searches,
+    )
+
+
+def _best_rate(losses: dict[str, float]) -> float:
+    return float(min(losses, key=lambda rate: losses[rate]))
+
+
+def _lowest_loss(model: TrainedModel) -> float:
+    """The lowest validation loss of a run, in nats per token; infinite if the run diverges."""
+    try:
+        return min(float(row["validation_loss"]) for row in model.record().validation)
+    except Diverged:
+        return inf
+
+
+def _measure(model: TrainedModel, settings: Settings) -> SeedRun:
+    """Train a model, continue prompts near every place, and score the true text after prompts."""
+    length, blocks = model.config.model.context, settings.blocks
+    whole, shorter = (
+        PromptSettings(settings.prompts, tokens, length // 16, seed=0, blocks=blocks)
+        for tokens in (length, length - SCORED_TOKENS)
+    )
+    accuracy, nats = [], []
+    for at in settings.places:
+        made = model.continuations(at, whole)[1]
+        accuracy.append(accuracies(made.predicted, made.true).tolist())
+        scores = model.scores(at, shorter, SCORED_TOKENS)[1]
+        loss, words = (
+            by_block(np.asarray(each, np.float64), blocks).sum(1)
+            for each in (scores.nats.sum(1, dtype=np.float64), scores.words)
+        )
+        nats.append((loss / words).tolist())
+    record = model.record()
+    last = record.validation[-1]
+    words_per_token = last["validation_loss"] / last["validation_nats_per_word"]
+    learning = [
+        (
+            row["step"] * model.config.training.batch * words_per_token,
+            row["validation_nats_per_word"],
+        )
+        for row in record.validation
+    ]
+    return SeedRun(record.seconds, record.tokens, learning, accuracy, nats)
+
+
+def summarise(
+    settings: Settings,
+    runs: dict[SweepPoint, list[SeedRun]],
+    searches: dict[str, dict[str, float]],
+) -> Result:
+    axes, blocks = settings.sweep.axes, settings.blocks
+    prompts = {
+        point: by_block(np.array([run.accuracy for run in each]), blocks)
+        for point, each in runs.items()
+    }
+    # [seeds, places, blocks] for each point
+    accuracy = {point: values.mean(-1) for point, values in prompts.items()}
+    deviation = {point: values.std(-1, ddof=1) for point, values in prompts.items()}
+    nats = {point: np.array([run.nats for run in each]) for point, each in runs.items()}
+    of_place = [
+        [
+            _means({point: numbers[:, k] for point, numbers in each.items()})
+            for each in (accuracy, nats)
+        ]
+        for k in range(len(settings.places))
+    ]
+    oracles = [curve(at, settings.bounds, count=settings.integers) for at in settings.places]
+    reference = settings.sweep.shared
+    right_everywhere = _all_places(accuracy)
+    overall = [_means(_all_places(each)) for each in (accuracy, nats, deviation)]
+    points = {
+        point: Point(
+            _best_rate(searches[point.rho]),
+            point.models[0].parameters(),
+            each,
+            [
+                PlaceScores(right[point], loss[point], horizon_by_nats(oracle, _value(loss[point])))
+                for (right, loss), oracle in zip(of_place, oracles, strict=True)
+            ],
+            overall[0][point],
+            _difference(right_everywhere, point, reference),
+            overall[1][point],
+            overall[2][point],
+        )
+        for point, each in runs.items()
+    }
+    sizes = [point for value, point in axes["ρ"].items() if value in settings.sweep.searches]
+    lengths = list(axes["L"].values())
+    return Result(
+        {axis: {v: points[point] for v, point in on.items()} for axis, on in axes.items()},
+        settings.sweep.reference,
+        list(settings.places),
+        [
+            _difference(right_everywhere, larger, smaller)
+            for smaller, larger in pairwise(sizes[: sizes.index(reference) + 1])
+        ],
+        _difference(_all_places(deviation), lengths[-1], lengths[0]),
+        power_law(
+            [points[each].parameters for each in sizes],
+            [_value(points[each].nats) for each in sizes],
+        ),
+        searches,
+        settings.prompts,
+        blocks,
+        reference.models[0].stand_in,
+    )
+
+
+def _value(estimate: Estimate) -> float:
+    assert estimate.value is not None  # every prompt has words
+    return estimate.value
+
+
+Tables = dict[SweepPoint, Floats]  # [seeds, blocks] for each point
+
+
+def _all_places(tables: Tables) -> Tables:
+    """The mean over places of [seeds, places, blocks]."""
+    return {point: np.mean(numbers, 1) for point, numbers in tables.items()}
+
+
+def _means(tables: Tables) -> dict[SweepPoint, Estimate]:
+    spread = pooled_spread(list(tables.values()))
+    return {point: mean(numbers, spread) for point, numbers in tables.items()}
+
+
+def _difference(tables: Tables, point: SweepPoint, other: SweepPoint) -> Estimate:
+    return difference(tables[point], tables[other], pooled_spread(list(tables.values())))
+
+
+def plot(result: Result) -> Figure:
+    """A column for each parameter that changes, and a row for each quantity."""
+    figure = Figure(figsize=(13, 11.5), layout="constrained", dpi=150)
+    widths = [max(3, len(points)) for points in result.axes.values()]
+    panels = figure.subplots(4, len(widths), width_ratios=widths, sharey="row")
+    labels = ("word accuracy", "nats per word", "arithmetic horizon B", "validation, nats per word")
+    for column, (axis, points) in zip(panels.T, result.axes.items(), strict=True):
+        accuracy, nats, horizon, learning = column
+        _plot_accuracy(accuracy, points)
+        for k, (at, colour) in enumerate(zip(result.places, PLACE_COLOURS, strict=True)):
+            style: dict[str, Any] = {"color": colour, "marker": "o", "ms": 4, "linestyle": ""}
+            x = [i + _beside(k, len(result.places)) for i in range(len(points))]
+            scores = [point.places[k] for point in points.values()]
+            plot_estimates(nats, x, [s.nats for s in scores], label=format_integer(at), **style)
+            horizon.plot(x, [s.horizon or np.nan for s in scores], **style)
+        _plot_learning(learning, points)
+        for each in (accuracy, nats, horizon):
+            ticks = [value.replace(", ", "\n") for value in points]
+            each.set_xticks(range(len(points)), ticks, fontsize=8)
+            each.set_xlim(-0.5, len(points) - 0.5)
+        for each in column:
+            each.grid(axis="y", alpha=0.3)
+        accuracy.set_title(AXES[axis], fontsize=10)
+    for panel, label in zip(panels[:, 0], labels, strict=True):
+        panel.set_ylabel(label)
+    panels[1, 0].legend(title="integers near", fontsize=7, title_fontsize=7, ncols=2)
+    return figure
+
+
+def _beside(k: int, places: int) -> float:
+    """Where mark k stands beside the middle of its group."""
+    return 0.8 * ((k + 0.5) / places - 0.5)
+
+
+def _plot_accuracy(axes: Axes, points: dict[str, Point]) -> None:
+    """A dot for every continuation, and a box for all continuations together, as in the paper."""
+    dots: dict[str, Any] = {"s": 4, "linewidths": 0, "alpha": 0.6, "rasterized": True}
+    parts = ("boxprops", "whiskerprops", "capprops", "medianprops")
+    lines: dict[str, Any] = {part: {"color": "black", "lw": 1} for part in parts}
+    for i, point in enumerate(points.values()):
+        places = len(point.places)
+        for k, colour in zip(range(places), PLACE_COLOURS, strict=False):
+            values = np.sort(np.concatenate([run.accuracy[k] for run in point.runs]))
+            middle = i + _beside(k, places)
+            x = middle + swarm(values, bin_width=0.01, most=0.45) * 0.8 / places
+            axes.scatter(x, values, color=colour, **dots)
+        together = np.ravel([run.accuracy for run in point.runs])
+        box: dict[str, Any] = {"positions": [i], "widths": 0.84, "zorder": 3}
+        axes.boxplot(together, showfliers=False, manage_ticks=False, **box, **lines)
+
+
+def _plot_learning(axes: Axes, points: dict[str, Point]) -> None:
+    greys = np.linspace(0.8, 0, len(points))
+    for i, ((value, point), grey) in enumerate(zip(points.items(), greys, strict=True)):
+        style: dict[str, Any] = {"color": str(grey), "marker": MARKERS[i % len(MARKERS)]}
+        for k, run in enumerate(point.runs):
+            words, nats = np.array(run.learning).T
+            axes.plot(words / 1e6, nats, ms=3, lw=0.8, label=None if k else value, **style)
+    axes.set_xlabel("million words read")
+    axes.legend(fontsize=7)
+
+
+def caption(result: Result) -> str:
+    places = join(format_integer(at) for at in result.places)
+    reference = join(f"{axis} = {value}" for axis, value in result.reference.items())
+    longer = any("words" in value for value in result.axes["ρ"])
+    rates = [_rate_in_words(rho, losses) for rho, losses in result.searches.items()]
+    seconds = [
+        f"{min(run.seconds for run in point.runs):.0f} for {value}"
+        for value, point in result.axes["ρ"].items()
+    ]
+    seeds = len(result.middle.runs)
+    return sentences(
+        "One parameter changes in each column; the others are those of the reference,"
+        f" {reference}.",
+        f"Every model reads about {result.middle.words:.3g} million words"
+        + f", unless it says {SAME_TIME} × words: then it takes about as long as the reference"
+        * longer
+        + f". Seconds of training by ρ: {'; '.join(seconds)}.",
+        f"Top: {plural(result.prompts, 'prompt')} near each of {places}, continued by as many"
+        " tokens as the context holds (β = ∞). No prompt is from training or validation text. Each"
+        f" dot is a continuation{' by a model of one of the seeds' * (seeds > 1)}, in the colour of"
+        " its place; boxes have the quartiles of all places together.",
+        f"Second row: nats per word of the {SCORED_TOKENS} true tokens that fill the context, with"
+        f" 95 % intervals over {result.blocks} blocks of the text"
+        + " and over seeds, whose spread is pooled over all models" * (seeds > 1)
+        + ".",
+        "Third row: the bound B of the oracle with as many nats per word, which knows n modulo the"
+        " powers of the primes up to B (no mark: better than every oracle here).",
+        f"Bottom: validation loss during training{', a line for each seed' * (seeds > 1)}; each n"
+        " has its own validation text.",
+        f"The learning rate is the best of a few in runs on half of the words: {join(rates)}.",
+        _power_law_in_words(result.exponent),
+    )
+
+
+def _rate_in_words(rho: str, losses: dict[str, float]) -> str:
+    tried, best = sorted(map(float, losses)), _best_rate(losses)
+    edge = {tried[0]: "the lowest tried", tried[-1]: "the highest tried"}.get(best, "")
+    return f"{best:g} for ρ = {rho}" + f" ({edge})" * bool(edge)
+
+
+def _power_law_in_words(exponent: Estimate) -> str:
+    if exponent.value is None:
+        return ""
+    if overlaps(exponent, 0, 0):
+        return "No power law of nats per word in the number of parameters is claimed."
+    return (
+        "Over ρ, nats per word go like the number of parameters to the power of"
+        f" {format_estimate(exponent)}, a fit to a few points that tells nothing beyond them."
+    )
+
+
+def table(result: Result) -> Table:
+    header = ["parameter", "value", "parameters of the model", "seeds", "learning rate"]
+    header += ["million words read", "seconds of training", "integers near"]
+    header += [*_interval("word accuracy"), *_interval("nats per word"), "horizon"]
+    header += [*_interval("accuracy at all places"), *_interval("nats at all places")]
+    header += [*_interval("change from the reference"), *_interval("deviation between prompts")]
+    rows = []
+    for axis, points in result.axes.items():
+        for value, point in points.items():
+            seconds = float(np.mean([run.seconds for run in point.runs]))
+            about = [axis, value, point.parameters, len(point.runs), point.rate]
+            about += [round(point.words, 1), round(seconds, 1)]
+            overall = [*point.accuracy, *point.nats, *point.change, *point.deviation]
+            for at, scores in zip(result.places, point.places, strict=True):
+                numbers = map(cell, [*scores.accuracy, *scores.nats])
+                horizon = "beyond" if scores.horizon is None else round(scores.horizon, 1)
+                rows.append([*about, format_integer(at), *numbers, horizon, *map(cell, overall)])
+    return header, rows
+
+
+def _interval(name: str) -> list[str]:
+    return [name, f"{name}, from", f"{name}, to"]
+
+
+def verdicts(result: Result) -> list[Verdict]:
+    """Where longer training may close a gap, the gap does not speak against the paper."""
+    accuracy = result.middle.accuracy
+    found = [*(_insensitive(result, axis) for axis in ("L", "n", "D")), _rises(result)]
+    found += [_saturates(result), _fluctuates(result)]
+    if result.stand_in or above(accuracy, LEARNED):
+        return if_papers_model(found, result.stand_in)
+    little = f"The reference has an accuracy of {format_estimate(accuracy)}, not clearly above"
+    return if_papers_model(
+        found, f"{little} {LEARNED}: models may be alike because they have learned little."
+    )
+
+
+def _verdict(
+    result: Result, agrees: bool | None, doubt: str, *, worse: bool, **words: Any
+) -> Verdict:
+    why = f"Each model reads about {result.middle.words:.3g} million words."
+    found = Verdict(agrees=agrees, why=sentences(undecided(agrees, doubt), why), **words)
+    return unless_trained_less(found, worse=worse, tokens=result.middle.runs[0].tokens)
+
+
+def _insensitive(result: Result, axis: str) -> Verdict:
+    """If the worst model is worse than the paper's, longer training may close a gap."""
+    points = result.axes[axis]
+    changes = {value: p.change for value, p in points.items() if value != result.reference[axis]}
+    inside = {v: decided_within(each, -TOLERANCE, TOLERANCE) for v, each in changes.items()}
+    unclear = join([f"{axis} = {v}" for v, each in inside.items() if each is None] or ["none"])
+    first, *_, last = points
+    return _verdict(
+        result,
+        all_of(inside.values()),
+        f"intervals reach beyond ±{TOLERANCE} for {unclear}",
+        worse=min(_value(point.accuracy) for point in points.values()) < SETTLED,
+        key=f"insensitive-to-{axis}",
+        claim=f"Accuracy is insensitive to {axis}, from {first} to {last}.",
+        paper="very mildly affected",
+        ours=f"{format_estimate(result.middle.accuracy)} for the reference; change "
+        + join(f"{format_estimate(each)} for {axis} = {v}" for v, each in changes.items()),
+        criterion=f"the interval of every change is within ±{TOLERANCE}: the paper gives accuracies"
+        " to one digit",
+    )
+
+
+def _rises(result: Result) -> Verdict:
+    """Longer training helps larger models more, so a rise may still come."""
+    values = [value for value in result.axes["ρ"] if value in result.searches]
+    values = values[: values.index(result.reference["ρ"]) + 1]
+    return _verdict(
+        result,
+        all_of(decided_above(rise, 0) for rise in result.rises),
+        "the interval of a difference contains 0",
+        worse=True,
+        key="rises-to-rho-1",
+        claim="Accuracy increases with ρ up to 1.",
+        paper="seems to increase",
+        ours=join(f"{format_estimate(result.axes['ρ'][v].accuracy)} for ρ = {v}" for v in values)
+        + f"; differences {join(map(format_estimate, result.rises))}",
+        criterion="the interval of the difference between each ρ and the next is above 0",
+    )
+
+
+def _saturates(result: Result) -> Verdict:
+    """A model of ρ = 2 that is far behind may need longer training; then nothing is decided."""
+    words: dict[str, Any] = {
+        "key": "saturates-at-rho-1",
+        "claim": "Accuracy saturates at ρ = 1.",
+        "paper": "ρ = 2 is comparable with ρ = 1, if not worse",
+        "criterion": f"the interval is below {TOLERANCE}; a model of ρ = 2 that is worse by more"
+        f" than {TOLERANCE} must be trained as long as the paper's",
+    }
+    if "2" not in result.axes["ρ"]:
+        why = "There is no model of ρ = 2 at this scale."
+        return Verdict(ours="no model of ρ = 2", agrees=None, why=why, **words)
+    change = result.axes["ρ"]["2"].change
+    better, far_behind = decided_above(change, TOLERANCE), within(change, -inf, -TOLERANCE)
+    found = _verdict(
+        result,
+        None if better is None else not better and not far_behind,
+        f"the interval contains {TOLERANCE}",
+        worse=far_behind or _value(result.middle.accuracy) < SETTLED,
+        ours=f"ρ = 2 minus ρ = 1: {format_estimate(change)}",
+        **words,
+    )
+    return replace(found, agrees=True) if far_behind and found.agrees is False else found
+
+
+def _fluctuates(result: Result) -> Verdict:
+    """By chance alone, the accuracy of longer sentences varies less."""
+    points = result.axes["L"]
+    first, *_, last = points
+    more = decided_above(result.fluctuation, 0)
+    return _verdict(
+        result,
+        more or None,
+        "the interval is not above 0; the paper does not say how it scores a sentence, and some"
+        " scorings have fluctuations of their own (see accuracy_length)",
+        worse=False,
+        key="fluctuates-with-L",
+        claim="Accuracy fluctuates more between prompts when L is large.",
+        paper="larger fluctuations when L is large",
+        ours="standard deviation "
+        + join(f"{format_estimate(each.deviation)} for L = {v}" for v, each in points.items())
+        + f"; the last minus the first: {format_estimate(result.fluctuation)}",
+        criterion=f"the interval of the deviation at L = {last} minus that at L = {first} is above"
+        " 0",
+    )
