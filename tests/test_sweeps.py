@@ -26,12 +26,21 @@ from arithmetext.evaluation.sweeps import (
 )
 from arithmetext.paper.runs import TrainedModel
 from arithmetext.paper.studies.scaling import PLACES
-from arithmetext.paper.sweeps import SAME_TIME, WORDS_PER_TOKEN_OF, measure_all, sweep
+from arithmetext.paper.study import papers_tokens
+from arithmetext.paper.sweeps import (
+    SAME_TIME,
+    SEARCHED_SHARE,
+    WORDS,
+    WORDS_PER_TOKEN_OF,
+    measure_all,
+    sweep,
+)
 from arithmetext.text.sieve import words
 from arithmetext.text.splits import blocks_near, splits
 from arithmetext.tokens import BPE
 from arithmetext.training import run_cache
 from arithmetext.training.config import differences
+from arithmetext.training.loop import Diverged
 from arithmetext.training.recipes import WORDS_PER_TOKEN
 from tiny_runs import TINY
 
@@ -143,14 +152,39 @@ def test_every_model_reads_the_same_number_of_words() -> None:
 
     def words_read(model: TrainedModel, value: str = "") -> float:
         size = model.config.tokens.size
-        return model.trained_on * WORDS_PER_TOKEN_OF.get(value, WORDS_PER_TOKEN[size]) / 2**27
+        return model.trained_on * WORDS_PER_TOKEN_OF.get(value, WORDS_PER_TOKEN[size]) / WORDS
 
     for points in found.axes.values():
         for value, point in points.items():
             expected = SAME_TIME if "words" in value else 1
             assert words_read(point.models[0], value) == pytest.approx(expected, rel=1e-3)
-            assert len(point.models) == (1 if value == "2" else 2)
-    assert [words_read(model) for model in found.short_runs] == pytest.approx([0.5] * 12, rel=1e-3)
+            assert len(point.models) == (1 if value == "2" or "words" in value else 2)
+    shares = [words_read(model) for model in found.short_runs]
+    assert shares == pytest.approx([SEARCHED_SHARE] * 12, rel=1e-3)
+
+
+def test_at_paper_scale_every_model_is_trained_as_long_as_the_papers() -> None:
+    found = sweep("paper")
+    assert found.shared.models[0].trained_on == papers_tokens()
+    for point in found.points:
+        training = point.models[0].config.training
+        assert training.steps / training.interval < training.patience  # no run stops early
+
+
+def test_a_run_that_diverges_does_not_stop_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    asked = []
+
+    def measure(model: TrainedModel) -> None:
+        asked.append(model)
+        if model == MODELS[0]:
+            raise Diverged("the loss is nan")
+
+    with pytest.raises(Diverged, match="nan"):
+        measure_all(MODELS, measure)
+    assert asked == list(MODELS)  # each of them once
 
 
 @pytest.mark.parametrize(("n", "expected"), WORDS_PER_TOKEN_OF.items())

@@ -1,9 +1,11 @@
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import numpy as np
 import pytest
 
+from arithmetext.errors import InputError
 from arithmetext.evaluation.estimates import UNKNOWN, Estimate
 from arithmetext.paper.studies import scaling as study
 from arithmetext.paper.studies.scaling import Result, SeedRun
@@ -23,7 +25,10 @@ def made_up() -> Result:
     values = {point: v for v, point in settings.sweep.axes["ρ"].items()}
     random = np.random.default_rng(0)
     runs = {
-        point: [made_up_run(point, ACCURACIES.get(values.get(point, ""), 0.42), random)] * 2
+        point: [
+            made_up_run(point, ACCURACIES.get(values.get(point, ""), 0.42), random)
+            for _ in point.models
+        ]
         for point in settings.sweep.points
     }
     return study.summarise(settings, runs, searches)
@@ -43,59 +48,67 @@ def made_up_run(point: SweepPoint, accuracy: float, random: np.random.Generator)
 CLOSE, APART = Estimate(0.04, 0.03, 0.049), Estimate(-0.08, -0.1, -0.06)
 UNSURE = Estimate(-0.04, -0.06, -0.02)
 LOW = Estimate(0.33, 0.32, 0.34)  # worse than the paper's model
-HIGH = {"axes.ρ.1.accuracy": Estimate(0.42, 0.41, 0.43)}
-POINTS = {"L": "2048", "n": "1e8", "D": "64"}
+AXES = ("L", "n", "D")
 AGREED = dict.fromkeys(
     [
-        *(f"insensitive-to-{axis}" for axis in POINTS),
+        *(f"insensitive-to-{axis}" for axis in AXES),
         *("rises-to-rho-1", "saturates-at-rho-1", "fluctuates-with-L"),
     ],
     True,
 )
 LONG = {"axes.ρ.1.runs.0.tokens": 10**15}  # as long as the paper's training
+DOWN = Estimate(-0.02, -0.03, -0.01)
+
+
+def pair(axis: str, change: Estimate, **accuracies: Estimate) -> dict[str, Any]:
+    """The last two values of an axis; the accuracies of the first and the second."""
+    edits: dict[str, Any] = {f"pairs.{axis}.-1.change": change}
+    values = list(study.settings("gpu").sweep.axes[axis])[-2:]
+    for value, name in zip(values, ("first", "second"), strict=True):
+        if name in accuracies:
+            edits[f"axes.{axis}.{value}.accuracy"] = accuracies[name]
+    return edits
+
 
 # All verdicts agree but those that a case names.
 TURNED: list[Case] = [
     ({}, {}),
-    *(({f"axes.{axis}.{v}.change": CLOSE}, {}) for axis, v in POINTS.items()),
-    *(
-        ({f"axes.{axis}.{v}.change": APART}, {f"insensitive-to-{axis}": False})
-        for axis, v in POINTS.items()
-    ),
-    *(
-        ({f"axes.{axis}.{v}.change": UNSURE}, {f"insensitive-to-{axis}": None})
-        for axis, v in POINTS.items()
-    ),
-    # Longer training may lift a model that is worse than the paper's.
-    *(
-        (
-            {f"axes.{axis}.{v}.change": APART, f"axes.{axis}.{v}.accuracy": LOW},
-            {f"insensitive-to-{axis}": None},
-        )
-        for axis, v in POINTS.items()
-    ),
+    *((pair(axis, CLOSE), {}) for axis in AXES),
+    *((pair(axis, APART), {f"insensitive-to-{axis}": False}) for axis in AXES),
+    *((pair(axis, UNSURE), {f"insensitive-to-{axis}": None}) for axis in AXES),
+    # Longer training may lift a model that is worse than the paper's; that of D = 256 is not.
+    (pair("L", APART, second=LOW), {"insensitive-to-L": None}),
+    (pair("D", APART, second=LOW), {"insensitive-to-D": None}),
+    (pair("D", Estimate(0.08, 0.06, 0.1), second=LOW), {"insensitive-to-D": False}),
+    (pair("L", APART, second=LOW) | LONG, {"insensitive-to-L": False}),
+    # One clear difference between models that are as good as the paper's is enough.
     (
-        {"axes.L.2048.change": APART, "axes.L.2048.accuracy": LOW} | LONG,
+        pair("L", APART, second=LOW) | {"pairs.L.0.change": APART},
         {"insensitive-to-L": False},
     ),
     # ρ decides nothing about L, n and D.
     ({"rises.0": Estimate(0.01, -0.01, 0.03)}, {"rises-to-rho-1": None}),
-    ({"rises.1": Estimate(-0.02, -0.03, -0.01)}, {"rises-to-rho-1": None}),
-    ({"rises.1": Estimate(-0.02, -0.03, -0.01)} | LONG, {"rises-to-rho-1": False}),
-    ({"axes.ρ.2.change": Estimate(-0.04, -0.07, -0.01)}, {}),  # perhaps worse
+    ({"rises.1": DOWN}, {"rises-to-rho-1": None, "saturates-at-rho-1": None}),
+    ({"rises.0": DOWN} | LONG, {"rises-to-rho-1": False}),
+    ({"whole_rise": Estimate(0.06, 0.04, 0.08)}, {"rises-to-rho-1": None}),  # hardly to be seen
+    # A smaller model that reads more words is as good.
+    ({"axes.ρ.1/2, 4 × words.change": Estimate(-0.01, -0.02, 0.01)}, {"rises-to-rho-1": None}),
+    ({"axes.ρ.2.change": Estimate(-0.02, -0.049, 0.01)}, {}),
+    ({"axes.ρ.2.change": Estimate(-0.04, -0.07, -0.01)}, {"saturates-at-rho-1": None}),
     ({"axes.ρ.2.change": Estimate(0.04, 0.03, 0.06)}, {"saturates-at-rho-1": None}),
-    ({"axes.ρ.2.change": Estimate(0.07, 0.06, 0.08)} | HIGH, {"saturates-at-rho-1": False}),
+    ({"axes.ρ.2.change": Estimate(0.07, 0.06, 0.08)}, {"saturates-at-rho-1": False}),
+    # The step to ρ = 2 is not smaller than the step to ρ = 1.
+    (
+        {"axes.ρ.2.change": Estimate(0.04, 0.031, 0.049), "rises.1": Estimate(0.03, 0.02, 0.04)},
+        {"saturates-at-rho-1": None},
+    ),
     # The larger model has been trained for too short a time.
     ({"axes.ρ.2.change": APART}, {"saturates-at-rho-1": None}),
     ({"axes.ρ.2.change": APART} | LONG, {}),
-    (
-        {"axes.ρ.2.change": Estimate(0.07, 0.06, 0.08), "axes.ρ.1.accuracy": LOW},
-        {"saturates-at-rho-1": None},
-    ),
     ({"fluctuation": Estimate(0.01, -0.01, 0.03)}, {"fluctuates-with-L": None}),
     ({"fluctuation": Estimate(-0.01, -0.02, -0.001)}, {"fluctuates-with-L": None}),
-    # Models that know nothing are alike.
-    ({"axes.ρ.1.accuracy": Estimate(0.21, 0.19, 0.23)}, dict.fromkeys(AGREED, None)),
+    # Models that are worse than the paper's decide nothing.
+    ({"axes.ρ.1.accuracy": Estimate(0.36, 0.34, 0.38)}, dict.fromkeys(AGREED, None)),
     ({"stand_in": "This model is small."}, dict.fromkeys(AGREED, None)),
 ]
 GOOD: dict[str, Any] = {"fluctuation": Estimate(0.01, 0.001, 0.02)}
@@ -113,11 +126,37 @@ def why(edits: dict[str, Any], key: str) -> str:
 
 
 def test_an_undecided_claim_says_why() -> None:
-    unsure = {"axes.L.256.change": UNSURE, "axes.L.2048.change": UNSURE}
-    assert "beyond ±0.05 for L = 256 and L = 2048." in why(unsure, "insensitive-to-L")
-    little = {"axes.ρ.1.accuracy": Estimate(0.21, 0.19, 0.23)}
-    assert "learned little" in why(little, "rises-to-rho-1")
-    assert "trained on 7.85e7" in why({"axes.ρ.2.change": APART}, "saturates-at-rho-1")
+    assert "beyond ±0.05 for L = 1024 and 2048." in why(pair("L", UNSURE), "insensitive-to-L")
+    little = {"axes.ρ.1.accuracy": Estimate(0.36, 0.34, 0.38)}
+    assert "not clearly above 0.35" in why(little, "rises-to-rho-1")
+    low = pair("L", APART, second=LOW)
+    assert why(low, "insensitive-to-L").startswith("The model of L = 2048 is worse here")
+    fewer = {"fluctuation": Estimate(-0.01, -0.02, -0.001)}
+    assert why(fewer, "fluctuates-with-L").startswith("The deviation is smaller here.")
+
+
+def test_every_two_values_are_compared() -> None:
+    """A trend counts, also where no model is far from the reference."""
+    result = committed("scaling")
+    assert {axis: len(pairs) for axis, pairs in result.pairs.items()} == {"L": 6, "n": 6, "D": 3}
+    for axis, pairs in result.pairs.items():
+        for each in pairs:
+            first, second = (result.axes[axis][v].accuracy for v in (each.first, each.second))
+            assert each.change.value == pytest.approx(second.value - first.value)
+
+
+def test_seeds_that_are_far_apart_are_named() -> None:
+    """D = 1024 has one good seed and one bad one."""
+    edits = {"axes.D.1024.by_seed": [0.3, 0.4]}
+    assert "the seeds of D = 1024 are farthest apart, by 0.1000." in study.caption(
+        edited(committed("scaling"), edits)
+    )
+
+
+def test_a_search_in_which_all_runs_diverge() -> None:
+    assert study._best_rate({"0.001": 2.5, "0.002": inf}) == 0.001
+    with pytest.raises(InputError, match=r"at every learning rate tried: 0\.001, 0\.002"):
+        study._best_rate({"0.001": inf, "0.002": inf})
 
 
 def test_a_larger_deviation_is_found() -> None:
@@ -138,7 +177,7 @@ def test_changes_are_those_of_the_accuracies() -> None:
 def test_a_power_law_is_claimed_only_with_an_interval() -> None:
     result = committed("scaling")
     for exponent, claimed in (
-        (Estimate(-0.1, -0.12, -0.08), "to the power of -0.100 [-0.120, -0.080]"),
+        (Estimate(-0.1, -0.12, -0.08), "exponent -0.100 [-0.120, -0.080]"),
         (Estimate(-0.1, -0.3, 0.1), "No power law"),
     ):
         assert claimed in study.caption(replace(result, exponent=exponent))

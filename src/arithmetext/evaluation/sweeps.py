@@ -1,4 +1,4 @@
-"""Statistics of a sweep: many models, trained with few seeds each, that read the same text.
+"""Statistics of a sweep: many models, with few seeds each, tested on the same blocks of the text.
 
 A quantity of a model is a table, [seeds, blocks]: one number for each seed and block of the text.
 With two seeds a model alone says little about other seeds: Student's t interval has 13 times the

@@ -112,16 +112,23 @@ def if_papers_model(verdicts: Sequence[Verdict], stand_in: str) -> list[Verdict]
     ]
 
 
-def unless_trained_less(verdict: Verdict, *, worse: bool, tokens: int) -> Verdict:
+def papers_tokens() -> int:
+    """The number of tokens in one pass over the paper's training text."""
+    training = recipe("ntp-paper").training
+    return training.steps * training.batch
+
+
+def unless_trained_less(
+    verdict: Verdict, *, worse: bool, tokens: int, model: str = "The model"
+) -> Verdict:
     """The verdict; *not tested here* if the model is worse than the paper's, but trained on less.
 
     Longer training may close the gap, so a model that is worse does not speak against the paper.
     """
-    training = recipe("ntp-paper").training
-    papers = training.steps * training.batch
+    papers = papers_tokens()
     if verdict.agrees is not False or not worse or tokens >= papers:
         return verdict
-    short = f"The model is worse here, but it is trained on {format_integer(tokens)} tokens only;"
+    short = f"{model} is worse here, but it is trained on {format_integer(tokens)} tokens only;"
     why = f"{short} one pass over the paper's text has {format_integer(papers)}. {verdict.why}"
     return replace(verdict, agrees=None, why=why.strip())
 

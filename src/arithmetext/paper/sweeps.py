@@ -20,19 +20,23 @@ from typing import TypeVar
 from ..errors import InputError
 from ..files import cache_folder, sole_writer
 from ..training import run_cache
-from ..training.recipes import WORDS_PER_TOKEN
+from ..training.loop import Diverged
+from ..training.recipes import WORDS_PER_TOKEN, recipe
 from .runs import TrainedModel
 
 T = TypeVar("T")
 
+WORDS = 2**28  # that every model reads at gpu scale
+
 # Words per token for D = 256, by n: the smaller the text, the shorter its words.
 WORDS_PER_TOKEN_OF = {"1e8": 1.84, "1e9": 1.78, "1e10": 1.72}
 
-# Small models read so many times as many words in about the time of the reference.
+# Small models that read so many times as many words come nearer to the reference in time.
 SAME_TIME = 4
 
-# Learning rates that are tried for each ρ, in runs on half of the words. In shorter runs, a rate
-# wins that leaves the plateau early (docs/log.md).
+# Learning rates that are tried for each ρ, in runs on a share of the words. In runs of less than
+# 500 steps, a rate wins that leaves the plateau early (docs/log.md).
+SEARCHED_SHARE = 1 / 4
 RATES = {
     "1/4": (1e-3, 2e-3, 4e-3),
     "1/2": (5e-4, 1e-3, 2e-3),
@@ -74,27 +78,31 @@ class Sweep:
 
 
 def sweep(scale: str) -> Sweep:
-    """The paper's values of L, n, D and ρ; on a laptop two small models for each."""
+    """The paper's values of L, n, D and ρ; on a laptop two small models for each.
+
+    No run stops early, so that all read the same number of words.
+    """
     if scale == "laptop":
         return _small_sweep()
-    words, batch, warmup = (2**27, 2**16, 300) if scale == "gpu" else (75 * 10**9, 2**19, 1000)
 
     def model(
-        *changes: str, size: int = 256, n: str = "", rho: float = 1, words: int = words
+        *changes: str, size: int = 256, n: str = "", rho: float = 1, share: float = 1
     ) -> TrainedModel:
         name = "ntp-paper" + f"-d{size}" * (size != 256) + f"-rho{rho:g}" * (rho != 1)
         words_per_token = WORDS_PER_TOKEN_OF[n] if n else WORDS_PER_TOKEN[size]
-        steps = round(words / words_per_token / batch)
+        training = [f"steps={round(share * recipe(name).training.steps)}", "patience=1e6"]
+        if scale == "gpu":
+            training[0] = f"steps={round(share * WORDS / words_per_token / 2**16)}"
+            training += ["batch=2^16", "warmup=300", "interval=150", "validation=2^19"]
         changes += (f"n={n}",) if n else ()
-        training = (f"steps={steps}", f"batch={batch}", f"warmup={warmup}", "interval=150")
-        return TrainedModel(name, (*_training(*training, "validation=2^19"), *changes))
+        return TrainedModel(name, (*_training(*training), *changes))
 
-    def point(model: TrainedModel, rho: str = "1") -> SweepPoint:
-        return SweepPoint(model.with_seeds(1 if rho == "2" else 2), rho)
+    def point(model: TrainedModel, rho: str = "1", seeds: int = 2) -> SweepPoint:
+        return SweepPoint(model.with_seeds(1 if rho == "2" else seeds), rho)
 
     sizes = {"1/4": 0.25, "1/2": 0.5, "1": 1.0, "2": 2.0}
     longer = {
-        f"{rho}, {SAME_TIME} × words": model(rho=sizes[rho], words=SAME_TIME * words)
+        f"{rho}, {SAME_TIME} × words": model(rho=sizes[rho], share=SAME_TIME)
         for rho in ("1/4", "1/2")
     }
     reference = point(model())
@@ -112,11 +120,11 @@ def sweep(scale: str) -> Sweep:
             "D": {str(size): point(model(size=size)) for size in WORDS_PER_TOKEN},
             "ρ": {
                 **{rho: point(model(rho=size), rho) for rho, size in sizes.items()},
-                **{name: point(each, name.partition(",")[0]) for name, each in longer.items()},
+                **{name: point(each, name.partition(",")[0], 1) for name, each in longer.items()},
             },
         },
         {"L": "1024", "n": "1e11", "D": "256", "ρ": "1"},
-        {rho: _search(model(rho=sizes[rho], words=words // 2), RATES[rho]) for rho in sizes},
+        {rho: _search(model(rho=sizes[rho], share=SEARCHED_SHARE), RATES[rho]) for rho in sizes},
     )
 
 
@@ -141,8 +149,8 @@ def _small_sweep() -> Sweep:
         },
         {"L": "128", "n": "1e11", "D": "256", "ρ": "1"},
         {
-            "1/2": _search(model(*half, steps=32), (1e-2, 2e-2)),
-            "1": _search(model(steps=32), (1e-2, 2e-2)),
+            "1/2": _search(model(*half, steps=16), (1e-2, 2e-2)),
+            "1": _search(model(steps=16), (1e-2, 2e-2)),
         },
     )
 
@@ -167,14 +175,16 @@ def measure_all(
 
     `measure` asks for the record and the outputs of a model, which are kept at once; so an
     interruption loses one run at most. A model that another process has is left for the end. By
-    then its outputs are there, or the other process has died and this one trains the model.
+    then its outputs are there, or the other process has died and this one trains the model. A run
+    that diverges does not stop the others; its error comes at the end.
     """
     found: dict[TrainedModel, T] = {}
+    diverged: dict[TrainedModel, Diverged] = {}
     # Processes that share the work end at about the same time if the longest runs come first.
     ordered = sorted(models, key=lambda model: -model.trained_on * model.parameters())
     common = set.intersection(*(set(model.changes) for model in models))
     for wait in (False, True):
-        for model in [model for model in ordered if model not in found]:
+        for model in [model for model in ordered if model not in found | diverged]:
             with ExitStack() as stack:
                 try:
                     stack.enter_context(sole_writer(_claim(model), wait=wait))
@@ -182,13 +192,18 @@ def measure_all(
                     if wait:
                         raise
                     continue
-                own = [change for change in model.changes if change not in common]
-                number = f"run {ordered.index(model) + 1} of {len(models)}"
-                print(
-                    f"nt: {number}: {' '.join([model.recipe, *own])}", file=sys.stderr, flush=True
-                )
-                found[model] = measure(model)
+                if not run_cache.is_trained(model.config):
+                    own = [change for change in model.changes if change not in common]
+                    number = f"run {ordered.index(model) + 1} of {len(models)}"
+                    name = " ".join([model.recipe, *own])
+                    print(f"nt: {number}: {name}", file=sys.stderr, flush=True)
+                try:
+                    found[model] = measure(model)
+                except Diverged as error:
+                    diverged[model] = error
                 run_cache.drop_checkpoints(model.config)
+    for first in diverged.values():
+        raise first
     return found
 
 

@@ -89,6 +89,11 @@ def record(config: Config) -> dict[str, Any]:
     return {part: content[part] for part in content if part != "sources"}
 
 
+def is_trained(config: Config) -> bool:
+    """Whether the record of a finished run with this configuration and code is in the cache."""
+    return _read(_folder(config) / _RECORD) is not None
+
+
 def drop_checkpoints(config: Config) -> None:
     """Remove the checkpoints of a finished run: they take six times the room of its weights."""
     folder = _folder(config)
