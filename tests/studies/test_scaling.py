@@ -8,7 +8,7 @@ import pytest
 from arithmetext.errors import InputError
 from arithmetext.evaluation.estimates import UNKNOWN, Estimate
 from arithmetext.paper.studies import scaling as study
-from arithmetext.paper.studies.scaling import Result, SeedRun
+from arithmetext.paper.studies._scaling import Result, SeedRun, best_rate, summarise
 from arithmetext.paper.sweeps import SweepPoint
 
 from .cases import Case, check, committed, draw, edited, outcomes
@@ -31,7 +31,7 @@ def made_up() -> Result:
         ]
         for point in settings.sweep.points
     }
-    return study.summarise(settings, runs, searches)
+    return summarise(settings, runs, searches)
 
 
 def made_up_run(point: SweepPoint, accuracy: float, random: np.random.Generator) -> SeedRun:
@@ -154,9 +154,9 @@ def test_seeds_that_are_far_apart_are_named() -> None:
 
 
 def test_a_search_in_which_all_runs_diverge() -> None:
-    assert study._best_rate({"0.001": 2.5, "0.002": inf}) == 0.001
+    assert best_rate({"0.001": 2.5, "0.002": inf}) == 0.001
     with pytest.raises(InputError, match=r"at every learning rate tried: 0\.001, 0\.002"):
-        study._best_rate({"0.001": inf, "0.002": inf})
+        best_rate({"0.001": inf, "0.002": inf})
 
 
 def test_a_larger_deviation_is_found() -> None:

@@ -70,8 +70,9 @@ class Settings:
     rotary: Models
     learned: Models  # the paper's model
     causal: Models  # next-token prediction in steps of the same size
-    searched: dict[float, TrainedModel]  # the same in small steps, by learning rate; then the best
-    # rate is used for `SEEDS` seeds of each D, and for many small steps of the paper's model
+    # Next-token prediction in small steps, by learning rate. `run` takes the best rate for several
+    # seeds of each D, and for the paper's model in many small steps.
+    searched: dict[float, TrainedModel]
     one_token: TrainedModel | None  # one masked token in each window
 
 

@@ -185,7 +185,7 @@ def caption(result: Result) -> str:
         " markers the validation loss of the first seed, pale bands its plateau."
         f"{control} Thin horizontal lines: the lowest loss possible without attention, when only"
         " the token before is seen. Last panel: the step at which each plateau ends; the line joins"
-        " the means over seeds; a run that ends on its plateau has an arrow at its last step."
+        " the means over seeds; a triangle at the last step is a run that ends on its plateau."
         f" {describe_training(list(result.series.values()))} {define_plateau()}"
     )
 

@@ -1,8 +1,6 @@
 """Accuracy against context window L, training size n, vocabulary D and model size ρ."""
 
-from dataclasses import dataclass
 from functools import partial
-from itertools import combinations, pairwise
 from math import inf
 from typing import Any
 
@@ -10,7 +8,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ...errors import InputError
 from ...evaluation.estimates import (
     Estimate,
     above,
@@ -20,11 +17,10 @@ from ...evaluation.estimates import (
     overlaps,
     within,
 )
-from ...evaluation.horizon import horizon_by_nats
-from ...evaluation.sweeps import by_block, difference, mean, pooled_spread, power_law
-from ...evaluation.words import Floats, accuracies
+from ...evaluation.sweeps import by_block
+from ...evaluation.words import accuracies
 from ...integers import format_integer
-from ...search.residues import curve, primes_up_to
+from ...search.residues import primes_up_to
 from ...training.loop import Diverged
 from ..figures import MARKERS, plot_estimates, swarm
 from ..runs import SCORED_TOKENS, TEST_NEAR, PromptSettings, TrainedModel
@@ -32,13 +28,12 @@ from ..study import Table, Verdict, if_papers_model, papers_tokens, unless_train
 from ..sweeps import (
     SAME_TIME,
     SEARCHED_SHARE,
-    Sweep,
-    SweepPoint,
     measure_all,
     sweep,
     with_rate,
 )
 from ..wording import cell, format_estimate, format_percent, join, plural, sentences, undecided
+from ._scaling import Point, Result, SeedRun, Settings, best_rate, summarise, value_of
 
 TITLE = "Accuracy against context, text, vocabulary and model size"
 ORDER = 150
@@ -52,90 +47,6 @@ AXES = {"L": "context window L", "n": "text of 2..n", "D": "vocabulary D", "ρ":
 # prompt. So it cannot tell a difference of less than 0.05 from none (docs/reproduction.md).
 TOLERANCE = 0.05
 PAPERS = 0.4 - TOLERANCE  # a model above this is as good as the paper's, 0.4 to one digit
-
-
-@dataclass(frozen=True)
-class Settings:
-    sweep: Sweep
-    places: tuple[int, ...]
-    prompts: int  # near each place, as long as the context of a model, like their continuations
-    blocks: int  # of the text, that the prompts are drawn from
-    bounds: tuple[int, ...]  # of the oracles
-    integers: int  # that the oracles are measured on
-
-
-@dataclass(frozen=True)
-class SeedRun:
-    """One trained model, and its scores near each place."""
-
-    seconds: float  # of training
-    tokens: int
-    learning: list[tuple[float, float]]  # words read, and validation loss in nats per word
-    accuracy: list[list[float]]  # [places][prompts], of whole continuations
-    nats: list[list[float]]  # [places][blocks], per word of the true text after the prompts
-
-
-@dataclass(frozen=True)
-class PlaceScores:
-    accuracy: Estimate
-    nats: Estimate  # per word
-    horizon: float | None  # the bound of the oracle with these nats; None if all oracles have more
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Two values of a parameter, and the change of accuracy from the first to the second."""
-
-    first: str
-    second: str
-    change: Estimate
-
-    @property
-    def lower(self) -> str:
-        """The value with the lower accuracy."""
-        return self.first if _value(self.change) > 0 else self.second
-
-
-@dataclass(frozen=True)
-class Point:
-    """A point of the sweep; estimates are over all places, but for `places`."""
-
-    rate: float  # the learning rate
-    parameters: int
-    runs: list[SeedRun]  # one for each seed
-    places: list[PlaceScores]
-    by_seed: list[float]  # the accuracy of each seed
-    accuracy: Estimate
-    change: Estimate  # of the accuracy, from the reference to this point
-    nats: Estimate
-    deviation: Estimate  # standard deviation of the accuracy between prompts of one block
-
-    @property
-    def words(self) -> float:
-        """The number of words read in training, in millions."""
-        return self.runs[0].learning[-1][0] / 1e6
-
-
-@dataclass(frozen=True)
-class Result:
-    axes: dict[str, dict[str, Point]]
-    reference: dict[str, str]
-    places: list[int]
-    pairs: dict[str, list[Pair]]  # every two values of L, n and D
-    rises: list[Estimate]  # of the accuracy, from each ρ to the next, up to the reference
-    whole_rise: Estimate  # from the smallest ρ to the reference
-    seed_deviation: float  # of the accuracy between seeds, pooled over all points
-    fluctuation: Estimate  # the deviation at the largest L minus that at the smallest
-    exponent: Estimate  # of nats per word as a power of the number of parameters
-    searches: dict[str, dict[str, float]]  # lowest validation loss of each learning rate, by ρ
-    prompts: int
-    blocks: int
-    stand_in: str  # why the reference is not the paper's model; empty if it is
-
-    @property
-    def middle(self) -> Point:
-        """The reference."""
-        return self.axes["ρ"][self.reference["ρ"]]
 
 
 def settings(scale: str) -> Settings:
@@ -156,7 +67,7 @@ def run(settings: Settings) -> Result:
         for rho, models in settings.sweep.searches.items()
     }
     trained = {
-        point: [with_rate(model, _best_rate(searches[point.rho])) for model in point.models]
+        point: [with_rate(model, best_rate(searches[point.rho])) for model in point.models]
         for point in settings.sweep.points
     }
     models = [model for each in trained.values() for model in each]
@@ -166,13 +77,6 @@ def run(settings: Settings) -> Result:
         {point: [runs[model] for model in each] for point, each in trained.items()},
         searches,
     )
-
-
-def _best_rate(losses: dict[str, float]) -> float:
-    best = min(losses, key=lambda rate: losses[rate])
-    if losses[best] == inf:
-        raise InputError(f"training diverges at every learning rate tried: {', '.join(losses)}")
-    return float(best)
 
 
 def _lowest_loss(model: TrainedModel) -> float:
@@ -212,102 +116,6 @@ def _measure(model: TrainedModel, settings: Settings) -> SeedRun:
         for row in record.validation
     ]
     return SeedRun(record.seconds, record.tokens, learning, accuracy, nats)
-
-
-def summarise(
-    settings: Settings,
-    runs: dict[SweepPoint, list[SeedRun]],
-    searches: dict[str, dict[str, float]],
-) -> Result:
-    axes, blocks = settings.sweep.axes, settings.blocks
-    prompts = {
-        point: by_block(np.array([run.accuracy for run in each]), blocks)
-        for point, each in runs.items()
-    }
-    # [seeds, places, blocks] for each point
-    accuracy = {point: values.mean(-1) for point, values in prompts.items()}
-    deviation = {point: values.std(-1, ddof=1) for point, values in prompts.items()}
-    nats = {point: np.array([run.nats for run in each]) for point, each in runs.items()}
-    of_place = [
-        [
-            _means({point: numbers[:, k] for point, numbers in each.items()})
-            for each in (accuracy, nats)
-        ]
-        for k in range(len(settings.places))
-    ]
-    oracles = [curve(at, settings.bounds, count=settings.integers) for at in settings.places]
-    reference = settings.sweep.shared
-    right_everywhere = _all_places(accuracy)
-    overall = [_means(_all_places(each)) for each in (accuracy, nats, deviation)]
-    points = {
-        point: Point(
-            _best_rate(searches[point.rho]),
-            point.models[0].parameters(),
-            each,
-            [
-                PlaceScores(right[point], loss[point], horizon_by_nats(oracle, _value(loss[point])))
-                for (right, loss), oracle in zip(of_place, oracles, strict=True)
-            ],
-            right_everywhere[point].mean(1).tolist(),
-            overall[0][point],
-            _difference(right_everywhere, point, reference),
-            overall[1][point],
-            overall[2][point],
-        )
-        for point, each in runs.items()
-    }
-    sizes = [point for value, point in axes["ρ"].items() if value in settings.sweep.searches]
-    lengths = list(axes["L"].values())
-    return Result(
-        {axis: {v: points[point] for v, point in on.items()} for axis, on in axes.items()},
-        settings.sweep.reference,
-        list(settings.places),
-        {
-            axis: [
-                Pair(a, b, _difference(right_everywhere, on[b], on[a]))
-                for a, b in combinations(on, 2)
-            ]
-            for axis, on in axes.items()
-            if axis != "ρ"
-        },
-        [
-            _difference(right_everywhere, larger, smaller)
-            for smaller, larger in pairwise(sizes[: sizes.index(reference) + 1])
-        ],
-        _difference(right_everywhere, reference, sizes[0]),
-        pooled_spread(list(right_everywhere.values())).deviation,
-        _difference(_all_places(deviation), lengths[-1], lengths[0]),
-        power_law(
-            [points[each].parameters for each in sizes],
-            [_value(points[each].nats) for each in sizes],
-        ),
-        searches,
-        settings.prompts,
-        blocks,
-        reference.models[0].stand_in,
-    )
-
-
-def _value(estimate: Estimate) -> float:
-    assert estimate.value is not None  # every prompt has words
-    return estimate.value
-
-
-Tables = dict[SweepPoint, Floats]  # [seeds, blocks] for each point
-
-
-def _all_places(tables: Tables) -> Tables:
-    """The mean over places of [seeds, places, blocks]."""
-    return {point: np.mean(numbers, 1) for point, numbers in tables.items()}
-
-
-def _means(tables: Tables) -> dict[SweepPoint, Estimate]:
-    spread = pooled_spread(list(tables.values()))
-    return {point: mean(numbers, spread) for point, numbers in tables.items()}
-
-
-def _difference(tables: Tables, point: SweepPoint, other: SweepPoint) -> Estimate:
-    return difference(tables[point], tables[other], pooled_spread(list(tables.values())))
 
 
 def plot(result: Result) -> Figure:
@@ -409,7 +217,7 @@ def caption(result: Result) -> str:
 
 
 def _rate_in_words(rho: str, losses: dict[str, float]) -> str:
-    tried, best = sorted(map(float, losses)), _best_rate(losses)
+    tried, best = sorted(map(float, losses)), best_rate(losses)
     edge = {tried[0]: "the lowest tried", tried[-1]: "the highest tried"}.get(best, "")
     return f"{best:g} for ρ = {rho}" + f" ({edge})" * bool(edge)
 
@@ -494,7 +302,7 @@ def _insensitive(result: Result, axis: str) -> Verdict:
     lower = [pair.lower for pair, each in zip(pairs, inside, strict=True) if each is False]
     worse = [value for value in lower if not above(points[value].accuracy, PAPERS)]
     agrees = all_of(inside)
-    largest = max(pairs, key=lambda pair: abs(_value(pair.change)))
+    largest = max(pairs, key=lambda pair: abs(value_of(pair.change)))
     first, *_, last = points
     found = Verdict(
         key=f"insensitive-to-{axis}",
@@ -579,7 +387,7 @@ def _saturates(result: Result) -> Verdict:
         return Verdict(ours="no model of ρ = 2", agrees=None, why=why, **words)
     change, before = result.axes["ρ"]["2"].change, result.rises[-1]
     least = -inf if result.middle.runs[0].tokens >= papers_tokens() else -TOLERANCE
-    flattens = within(change, least, TOLERANCE) and _value(change) < _value(before)
+    flattens = within(change, least, TOLERANCE) and value_of(change) < value_of(before)
     agrees = False if above(change, TOLERANCE) else True if flattens else None
     doubt = "the interval reaches a limit, or the gain does not become smaller"
     return Verdict(
