@@ -49,14 +49,14 @@ def svg_drawing(trees: Sequence[Tree]) -> str:
             for child in node.children:
                 cx, cy = place(child)
                 edges.append(f'<line x1="{x:g}" y1="{y:g}" x2="{cx:g}" y2="{cy:g}"/>')
-            colour = "#fff" if node.depth else "#bbb"
+            style = 'fill="#fff"' if node.depth else 'class="root" fill="#bbb"'
             if node.tree.label is None:
-                nodes.append(f'<circle fill="{colour}" cx="{x:g}" cy="{y:g}" r="{radius / 2:g}"/>')
+                nodes.append(f'<circle {style} cx="{x:g}" cy="{y:g}" r="{radius / 2:g}"/>')
                 continue
             text = _label(node.tree, root=False)
             half = max(radius, len(text) * unit / 2 + 4)
             nodes.append(
-                f'<rect fill="{colour}" x="{x - half:g}" y="{y - radius:g}" width="{2 * half:g}"'
+                f'<rect {style} x="{x - half:g}" y="{y - radius:g}" width="{2 * half:g}"'
                 f' height="{2 * radius:g}" rx="{radius:g}"/>'
             )
             labels.append(f'<text x="{x:g}" y="{y + 4.5:g}">{escape(text)}</text>')

@@ -8,6 +8,7 @@ EXTRAS = {
     "distributed": ("Dask", "cluster"),
     "tensorboard": ("TensorBoard", "tensorboard"),
     "pyarrow": ("PyArrow", "parquet"),
+    "jinja2": ("Jinja", "web"),
     "starlette": ("Starlette", "web"),
     "uvicorn": ("Uvicorn", "web"),
 }

@@ -25,6 +25,7 @@ from . import (
     bench,
     completion,
     evaluate,
+    explore,
     reproduce,
     search,
     stats,
@@ -48,6 +49,7 @@ COMMANDS: dict[str, tuple[Callable[..., None] | typer.Typer, ...]] = {
         evaluate.generate,
         evaluate.evaluate,
     ),
+    "The explorer": (explore.explore,),
     "The paper": (reproduce.reproduce, reproduce.rescore, reproduce.report),
     "Tools": (bench.bench, completion.completion),
 }

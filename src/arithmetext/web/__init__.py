@@ -1,0 +1,1 @@
+"""The explorer: a local web app in which people look at the text."""

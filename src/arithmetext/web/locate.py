@@ -1,0 +1,5 @@
+"""/locate: to be written."""
+
+from starlette.routing import Route
+
+routes: list[Route] = []

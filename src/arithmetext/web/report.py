@@ -1,0 +1,5 @@
+"""/report: to be written."""
+
+from starlette.routing import Route
+
+routes: list[Route] = []

@@ -1,0 +1,5 @@
+"""/text: to be written."""
+
+from starlette.routing import Route
+
+routes: list[Route] = []

@@ -1,0 +1,1 @@
+"""The explorer: its API through a test client, its pages in a real browser."""
