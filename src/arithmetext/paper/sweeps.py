@@ -26,7 +26,7 @@ from .runs import TrainedModel
 
 T = TypeVar("T")
 
-WORDS = 2**28  # that every model reads at gpu scale
+WORDS = 3 * 2**26  # that every model reads at gpu scale; ρ = 2 then takes less than half an hour
 
 # Words per token for D = 256, by n: the smaller the text, the shorter its words.
 WORDS_PER_TOKEN_OF = {"1e8": 1.84, "1e9": 1.78, "1e10": 1.72}
