@@ -93,7 +93,7 @@ function dress(group) {
 /** A word in its tokens, for those who cannot see the bars. */
 function cutWord(word, places) {
   const inside = places.filter((place) => place > 0 && place < word.length);
-  if (!inside.length) return "in one token";
+  if (!inside.length) return "not cut";
   return `cut as ${[0, ...inside].map((a, i) => word.slice(a, inside[i])).join(" | ")}`;
 }
 
@@ -168,8 +168,8 @@ function addGroup(number) {
   const from = number * BigInt(SIZE);
   const id = `from-${from}`;
   const last = from + BigInt(SIZE) > END ? END - 1n : from + BigInt(SIZE - 1);
-  const list = element("ul", { class: "cells", role: "list" });
-  const node = element("section", { class: "group", "aria-labelledby": id },
+  const list = element("ul", { class: "cells", role: "list", "aria-labelledby": id });
+  const node = element("div", { class: "group" },
     element("h2", { id }, `${digits(firstOf(number))} … ${String(last).slice(-3)}`,
       number === LAST_GROUP ? ", where the text ends" : ""), list);
   const group = { number, node, list, words: null, borders: null };
