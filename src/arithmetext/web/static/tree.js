@@ -18,7 +18,10 @@ export function wordOf(tree) {
   return tree.map((child) => `1${wordOf(child)}0`).join("");
 }
 
-/** A small drawing of the tree of a word, in the colour of the text around it. */
+/**
+ * A small drawing of the tree of a word, in the colour of the text around it. Nodes have the class
+ * of their depth, and so has the edge below each: depth-1, depth-2, …
+ */
 export function drawTree(word) {
   const { nodes, width, height } = layOut(treeOf(word));
   const place = ({ x, depth }) => [5 + 7 * x, 5 + 18 * (height - depth)];
@@ -31,10 +34,11 @@ export function drawTree(word) {
   const dots = svg("g", { fill: "currentColor" });
   for (const node of nodes) {
     const [cx, cy] = place(node);
-    dots.append(svg("circle", { cx, cy, r: 3.5 }));
+    const depth = { class: `depth-${node.depth}` };
+    dots.append(svg("circle", { cx, cy, r: 3.5, ...depth }));
     if (node.parent) {
       const [x2, y2] = place(node.parent);
-      lines.append(svg("line", { x1: cx, y1: cy, x2, y2 }));
+      lines.append(svg("line", { x1: cx, y1: cy, x2, y2, ...depth }));
     }
   }
   picture.append(lines, dots);
