@@ -1,6 +1,7 @@
 """/n/360: one integer, its tree and its place in the text."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from math import prod
 from threading import Lock
@@ -36,8 +37,9 @@ SIEVE_BELOW = 10**15  # from here on the sieve's primes would take too long
 
 def prepare() -> None:
     """Do what the first page needs, so that it does not wait."""
-    censuses()
-    about(2**40)
+    with suppress(RuntimeError):  # the explorer was stopped at once: no new threads can start
+        censuses()
+        about(2**40)
 
 
 _censuses: list[Census] = []
@@ -48,7 +50,7 @@ def censuses() -> list[Census]:
     """The exact counts of all words up to each of `CENSUSES`; computed once, in a second."""
     with _lock:
         if not _censuses:
-            _censuses.extend(census(x, threads=1) for x in CENSUSES)
+            _censuses.extend([census(x, threads=1) for x in CENSUSES])
     return _censuses
 
 
