@@ -113,6 +113,7 @@ class GPT(TrainableModel):
     def __init__(self, config: GPTConfig, *, vocabulary: int, causal: bool) -> None:
         super().__init__()
         self.config, self.vocabulary, self.causal = config, vocabulary, causal
+        self.heads = config.layers, config.heads
         self.tokens = nn.Embedding(vocabulary, config.width)
         learned = config.positions == "learned"
         self.positions = nn.Embedding(config.context, config.width) if learned else None
@@ -182,12 +183,12 @@ class GPT(TrainableModel):
         return logits
 
     @torch.no_grad()
-    def attention(self, ids: Tensor) -> Tensor:
-        """Attention weights while the model reads one window.
+    def attention(self, ids: Tensor, layer: int | None = None) -> Tensor:
+        """Attention weights while the model reads one window, in all layers or in one.
 
         ids: [tokens]; result: [layers, heads, tokens, tokens], a gigabyte for a large model.
         """
-        with watching(self, "blocks.*.attention.pattern") as seen:
+        with watching(self, f"blocks.{'*' if layer is None else layer}.attention.pattern") as seen:
             self(ids[None].to(self.device))
         return torch.stack([pattern[0].float() for pattern in seen.values()])
 

@@ -51,6 +51,7 @@ class LanguageModel(ABC):
     windowed = False  # sees only the last tokens of what it reads, so that `stride` matters
     deterministic = False  # is certain of the next token, so that a temperature changes nothing
     can_score = True  # gives likelihoods of any sequence, whether or not it is in the text
+    heads: tuple[int, int] | None = None  # layers and heads per layer, if it has attention
     at: int | None = None  # the model is valid just after this integer; None: everywhere
 
     @property
@@ -93,8 +94,8 @@ class LanguageModel(ABC):
         """
         raise InputError("a model of next tokens does not predict masked ones")
 
-    def attention(self, ids: Tensor) -> Tensor:
-        """Attention weights while the model reads one window.
+    def attention(self, ids: Tensor, layer: int | None = None) -> Tensor:
+        """Attention weights while the model reads one window, in all layers or in one.
 
         ids: [tokens]; result: [layers, heads, tokens, tokens].
         """

@@ -22,7 +22,6 @@ from ..evaluation.attention import begins
 from ..evaluation.generation import MOST_TOKENS_PER_WORD, sample_tokens
 from ..evaluation.prompts import TextPrompts, before
 from ..evaluation.subjects import EvaluatedModel, subject
-from ..models.gpt import GPT, watching
 from ..models.language import Reading
 from ..text.sieve import words
 from ..tokens.spelling import read
@@ -134,11 +133,7 @@ class _Recorded:
 
 def _about(model: EvaluatedModel, prompt: TextPrompts, at: int, count: int) -> Line:
     first = max(2, at - WORDS_BEFORE)
-    heads = (
-        {"layers": model.model.config.layers, "heads": model.model.config.heads}
-        if isinstance(model.model, GPT)
-        else None
-    )
+    heads = model.model.heads
     return {
         "model": model.model.description,
         "context": model.context,
@@ -149,7 +144,7 @@ def _about(model: EvaluatedModel, prompt: TextPrompts, at: int, count: int) -> L
             for n, word in enumerate(words(first, at, threads=1).tolist(), first)
         ],
         "dropped": at - int(prompt.integers[0]),
-        "attention": heads,
+        "attention": heads and dict(zip(("layers", "heads"), heads, strict=True)),
     }
 
 
@@ -188,18 +183,17 @@ def attention(source: str, at: int, layer: int | None, head: int) -> Line:
     """
     loaded, lock = load(source, at)
     model = loaded.model
-    if not isinstance(model, GPT):
+    if model.heads is None:
         raise InputError(f"this model has no attention: {model.description}")
-    layer = layer or model.config.layers
-    sizes = ("layer", layer, model.config.layers), ("head", head, model.config.heads)
+    layer = layer or model.heads[0]
+    sizes = ("layer", layer, model.heads[0]), ("head", head, model.heads[1])
     for name, value, most in sizes:
         if value > most:
             raise InputError(f"{name} must be from 1 to {most} for this model, not {value}")
     prompt = before(loaded.tokenizer, at, length=loaded.context)
-    hook = f"blocks.{layer - 1}.attention.pattern"
-    with lock, torch.no_grad(), watching(model, hook) as seen:
-        model(prompt.ids.to(model.device))
-    weights = seen[hook][0, head - 1, -1].double().cpu().numpy()
+    with lock:
+        pattern = model.attention(prompt.ids[0], layer - 1)[0, head - 1, -1]
+    weights = pattern.double().cpu().numpy()
     ids, n = prompt.ids[0].numpy(), int(prompt.integers[0])
     ended = int(loaded.tokenizer.words_ended[ids].sum())
     return {
