@@ -5,7 +5,7 @@ import socket
 import sys
 import webbrowser
 from pathlib import Path
-from threading import Thread, Timer
+from threading import Event, Thread, Timer
 from typing import Annotated
 
 import typer
@@ -15,6 +15,7 @@ from .evaluate import complete_model
 from .options import at_least
 
 ADDRESS = "127.0.0.1"  # other machines cannot reach it
+GRACE = 2  # seconds in which answers may end after Ctrl-C
 
 
 def explore(
@@ -58,17 +59,25 @@ def explore(
     print(f"The explorer is at {address} (Ctrl-C stops it).", flush=True)
     if browser and sys.stdout.isatty():
         Timer(0.5, webbrowser.open, [address]).start()
-    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2)
-    server = uvicorn.Server(config)
-    running = Thread(target=server.run, args=[[listening]], daemon=True)
-    running.start()
+    server = uvicorn.Server(
+        uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=GRACE)
+    )
+    ended = Event()
+
+    def serve() -> None:
+        try:
+            server.run(sockets=[listening])
+        finally:
+            ended.set()
+
+    Thread(target=serve, daemon=True).start()
     try:
-        while running.is_alive():
-            running.join(1)
+        while not ended.wait(1):  # not join: once interrupted, it takes the thread for ended
+            pass
     except KeyboardInterrupt:
         # Streams end after a step. A factorisation in its own process ends with its time limit; if
         # we left before, the process would go on.
         stopping.set()
         server.should_exit = True
-        running.join(FACTORING_SECONDS + 1)
+        ended.wait(FACTORING_SECONDS + 1)
         raise
