@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -10,7 +11,9 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from http.client import HTTPConnection
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -353,19 +356,36 @@ def test_other_sites(client: TestClient, site: str, mode: str, status: int) -> N
     assert client.get("/api/n/360", headers=headers).status_code == status
 
 
-def test_another_site_in_a_browser(chromium: Any, server: str) -> None:
+@pytest.fixture
+def other_site(tmp_path: Path) -> Iterator[str]:
+    """A site with an empty page, and the icon of the explorer."""
+    (tmp_path / "index.html").write_text("<!doctype html>")
+    shutil.copy(WEB / "static" / "icon.svg", tmp_path)
+    handler = partial(SimpleHTTPRequestHandler, directory=tmp_path)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as other:
+        Thread(target=other.serve_forever).start()
+        yield f"http://localhost:{other.server_port}"
+        other.shutdown()
+
+
+def test_another_site_in_a_browser(chromium: Any, server: str, other_site: str) -> None:
     """It can neither show a picture of the explorer nor frame a page."""
-    page, other = chromium.new_page(), "http://localhost:9/"
-    page.route(other, lambda route: route.fulfill(body="<p>", content_type="text/html"))
-    page.goto(other)
-    loaded = (
-        "new Promise((done) => { const image = new Image(); image.onload = () => done('shown');"
-        f" image.onerror = () => done('refused'); image.src = '{server}/static/icon.svg' }})"
-    )
-    assert page.evaluate(loaded) == "refused"
+    page = chromium.new_page()
+    page.goto(other_site)
+
+    def image(site: str) -> Any:
+        return page.evaluate(
+            "(source) => new Promise((done) => { const image = new Image(); image.src = source;"
+            " image.onload = () => done('shown'); image.onerror = () => done('refused') })",
+            f"{site}/icon.svg",
+        )
+
+    assert image(other_site) == "shown"
+    assert image(f"{server}/static") == "refused"
     page.evaluate(
-        "new Promise((done) => { const frame = document.createElement('iframe');"
-        f" frame.onload = done; frame.src = '{server}/n/360'; document.body.append(frame) }})"
+        "(source) => new Promise((done) => { const frame = document.createElement('iframe');"
+        " frame.onload = done; frame.src = source; document.body.append(frame) })",
+        f"{server}/n/360",
     )
     assert page.frames[-1].locator("h1.integer").count() == 0
     page.close()
