@@ -7,7 +7,7 @@ and returns the object that `nt bench SUBJECT --json` prints.
 from importlib import import_module
 from typing import Any
 
-SUBJECTS = ("sieve", "encode", "train", "hmm", "generate", "start")
+SUBJECTS = ("sieve", "encode", "train", "hmm", "generate", "start", "explore")
 
 
 def measure(subject: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ def bench(
         str,
         typer.Argument(
             metavar="SUBJECT",
-            help="One of sieve, encode, train, hmm, generate and start.",
+            help="One of sieve, encode, train, hmm, generate, start and explore.",
             autocompletion=one_of(lambda: SUBJECTS),
         ),
     ] = "sieve",
@@ -26,7 +26,8 @@ def bench(
     The other libraries are PARI/GP and primesieve for sieve; Hugging Face tokenizers, tiktoken,
     kitoken, fastokens and tokie for encode; Hugging Face's GPT-2 for train and generate;
     CTranslate2, on a CPU, for generate; hmmlearn, pomegranate and dynamax for hmm. The subject
-    start measures how long short commands take.
+    start measures how long short commands take; explore, how fast the explorer answers a hundred
+    readers at once, alone and while it searches.
     """
     if subject not in SUBJECTS:
         raise InputError(f"nothing to measure called {subject!r}; try: {', '.join(SUBJECTS)}")

@@ -25,12 +25,13 @@ def _runs() -> Iterator[str]:
     return (str(path.parent) for path in Path("runs").glob("*/config.json"))
 
 
+complete_model = one_of(lambda: [*sorted(_runs()), "locator", "ngram-8", "oracle-13"])
 Model = Annotated[
     str,
     typer.Argument(
         metavar="RUN",
         help="Folder of a run, or a baseline: locator, ngram-K or oracle-B.",
-        autocompletion=one_of(lambda: [*sorted(_runs()), "locator", "ngram-8", "oracle-13"]),
+        autocompletion=complete_model,
     ),
 ]
 

@@ -1,18 +1,21 @@
 """`nt explore`: the explorer in a browser."""
 
+import errno
 import socket
 import sys
 import webbrowser
 from pathlib import Path
-from threading import Timer
+from threading import Event, Thread, Timer
 from typing import Annotated
 
 import typer
 
 from ..errors import InputError
+from .evaluate import complete_model
 from .options import at_least
 
 ADDRESS = "127.0.0.1"  # other machines cannot reach it
+GRACE = 2  # seconds in which answers may end after Ctrl-C
 
 
 def explore(
@@ -21,6 +24,7 @@ def explore(
         typer.Argument(
             metavar="[RUN]...",
             help="Models to show first: folders of runs, locator, ngram-K or oracle-B.",
+            autocompletion=complete_model,
         ),
     ] = None,
     port: Annotated[
@@ -41,17 +45,39 @@ def explore(
     import uvicorn
 
     from ..web.app import make_app
+    from ..web.number import FACTORING_SECONDS
+    from ..web.streams import stopping
 
     app = make_app(Path(), models or [])
-    listening = socket.socket()
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind((ADDRESS, port))
-    except OSError:
-        raise InputError(f"port {port} is in use: choose another with --port") from None
+        listening = socket.create_server((ADDRESS, port))
+    except OSError as error:
+        used = error.errno == errno.EADDRINUSE
+        why = "is in use" if used else f"cannot be used ({error.strerror})"
+        raise InputError(f"port {port} {why}: choose another with --port") from None
     address = f"http://{ADDRESS}:{listening.getsockname()[1]}/"
     print(f"The explorer is at {address} (Ctrl-C stops it).", flush=True)
     if browser and sys.stdout.isatty():
         Timer(0.5, webbrowser.open, [address]).start()
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=3))
-    server.run(sockets=[listening])
+    server = uvicorn.Server(
+        uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=GRACE)
+    )
+    ended = Event()
+
+    def serve() -> None:
+        try:
+            server.run(sockets=[listening])
+        finally:
+            ended.set()
+
+    Thread(target=serve, daemon=True).start()
+    try:
+        while not ended.wait(1):  # not join: once interrupted, it takes the thread for ended
+            pass
+    except KeyboardInterrupt:
+        # Streams end after a step. A factorisation in its own process ends with its time limit; if
+        # we left before, the process would go on.
+        stopping.set()
+        server.should_exit = True
+        ended.wait(FACTORING_SECONDS + 1)
+        raise

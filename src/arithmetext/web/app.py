@@ -7,23 +7,25 @@ run at once.
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from importlib.resources import files
 from pathlib import Path
 from threading import Thread
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..errors import InputError
 from . import find, locate, model, number, report, text
-from .pages import answer_json, render, sentence
+from .pages import FAILED, answer_json, render, sentence
 from .streams import Busy
 
 # A page may load scripts, styles and data from this server only, and nothing may frame it.
@@ -37,6 +39,7 @@ HEADERS = {
     "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-cache",  # ask again: files change while the explorer runs
 }
 
 PAGES = (number, text, find, locate, model, report)
@@ -56,6 +59,7 @@ def make_app(folder: Path, models: Sequence[str] = ()) -> Starlette:
             Middleware(SafeHeaders),
             # Another site's name that resolves to this machine must not reach the app.
             Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost", "[::1]"]),
+            Middleware(OwnRequests),
         ],
         exception_handlers={
             InputError: _bad_input,
@@ -99,6 +103,26 @@ class SafeHeaders:
         await self.app(scope, receive, send_safe if scope["type"] == "http" else send)
 
 
+class OwnRequests:
+    """Refuses what a page of another site loads, which could start work here; links are followed.
+
+    Browsers say in the header Sec-Fetch-Site where a request comes from; other programs send none.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            headers = Headers(scope=scope)
+            own = headers.get("sec-fetch-site", "none") in ("none", "same-origin")
+            if not own and headers.get("sec-fetch-mode") != "navigate":
+                message = "The explorer answers its own pages only, not those of other sites.\n"
+                await PlainTextResponse(message, 403)(scope, receive, send)
+                return
+        await self.app(scope, receive, send)
+
+
 def error(request: Request, message: str, status: int) -> Response:
     """An error as a sentence: JSON for the API, a page for people."""
     message = sentence(message)
@@ -117,13 +141,21 @@ def _busy(request: Request, exception: Exception) -> Response:
 
 def _http_error(request: Request, exception: Exception) -> Response:
     assert isinstance(exception, HTTPException)
-    messages = {
-        404: f"There is no page {request.url.path}.",
-        405: f"{request.url.path} can only be read: use GET.",
-    }
-    message = messages.get(exception.status_code, exception.detail)
-    return error(request, message, exception.status_code)
+    path, message = request.url.path, exception.detail
+    if exception.status_code == 405:
+        message = f"{_shortened(path)} can only be read: use GET."
+    elif message == HTTPStatus.NOT_FOUND.phrase:  # the router has no sentence
+        message = f"There is no page {_shortened(path)}."
+    response = error(request, message, exception.status_code)
+    response.headers.update(exception.headers or {})
+    return response
+
+
+def _shortened(path: str) -> str:
+    return path if len(path) <= 80 else f"{path[:79]}…"
 
 
 def _failure(request: Request, exception: Exception) -> Response:
-    return error(request, "The explorer failed here; the terminal shows why.", 500)
+    response = error(request, FAILED, 500)
+    response.headers.update(HEADERS)  # this answer is made outside of all middleware
+    return response

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import lru_cache
+from functools import cache, lru_cache
 from math import prod
 from threading import Lock
 from typing import Any
@@ -108,13 +108,21 @@ def _children(shown: Tree) -> list[dict[str, Any]]:
 def _counts(word: int) -> list[dict[str, Any]]:
     """How often the word occurs among 2..x, and its rank there, for each of `CENSUSES`."""
     rows = []
-    for counts in censuses():
+    for i, counts in enumerate(censuses()):
         count = counts.get(word, 0)
-        # Words with equal counts share the rank of the first of them.
-        rank = 1 + sum(other > count for other in counts.values()) if count else None
         share = count / (counts.x - 1)
+        rank = _ranks(i).get(count)
         rows.append({"x": str(counts.x), "count": str(count), "share": share, "rank": rank})
     return rows
+
+
+@cache
+def _ranks(i: int) -> dict[int, int]:
+    """The rank of each count in a census: words with equal counts share the rank of the first."""
+    ranks: dict[int, int] = {}
+    for rank, count in enumerate(sorted(censuses()[i].values(), reverse=True), start=1):
+        ranks.setdefault(count, rank)
+    return ranks
 
 
 def _nearest(n: int, step: int) -> dict[str, Any]:

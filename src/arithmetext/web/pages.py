@@ -23,6 +23,8 @@ NAVIGATION = [
     ("report", "/report", "Reports"),
 ]
 
+FAILED = "The explorer failed here; the terminal shows why."
+
 
 def render(request: Request, name: str, *, status: int = 200, **values: Any) -> HTMLResponse:
     """The page that a template makes of these values."""
