@@ -345,6 +345,51 @@ def test_true_residues_are_never_ruled_out(
     assert n in found.candidates or len(found.candidates) == beam.MOST_CANDIDATES
 
 
+@given(n=st.integers(2**22, 10**15 - 1), unknown=st.integers(0, 300))
+@settings(max_examples=10)
+def test_a_search_can_be_watched(n: int, unknown: int) -> None:
+    """The last state of the search that finds n knows its residues."""
+    there = np.concatenate([np.full(unknown, ANY, np.uint64), window(n + unknown, 96)])
+    states: list[beam.BeamState] = []
+    assert locate(there, watch=states.append) == locate(there)
+    assert locate(there).places == [n]
+    last = {}  # of the search through each range
+    for state in states:
+        last[state.lo] = state
+        assert len(set(state.residues.tolist())) == len(state.residues)
+        assert state.integers <= state.hi - state.lo + len(state.residues)
+        for m in {state.p, 2} if state.p > 1 else {1}:
+            shares = state.probabilities(m)
+            assert len(shares) == m
+            assert shares.sum() == pytest.approx(1 if len(state.residues) else 0)
+    found = next(state for state in last.values() if state.lo <= n < state.hi)
+    assert n % found.modulus in found.residues
+    assert found.probabilities(3)[n % 3] == pytest.approx(1, abs=1e-6)
+
+
+def test_the_probabilities_of_residues_are_weighted_by_scores() -> None:
+    state = beam.BeamState(2, 100, 3, 6, np.array([1, 3, 5]), beam.in_units(np.log([1, 2, 1])))
+    assert state.probabilities(2) == pytest.approx([0, 1])
+    assert state.probabilities(3) == pytest.approx([0.5, 0.25, 0.25], rel=0.02)
+    assert state.integers == 49
+    assert state.moved(-1).residues.tolist() == [0, 2, 4]
+
+
+@pytest.mark.parametrize("search", [locate, nearest])
+def test_who_watches_a_search_can_stop_it(search: Callable[..., Any]) -> None:
+    seen = []
+
+    def stop(state: beam.BeamState) -> None:
+        seen.append(state.p)
+        raise KeyboardInterrupt
+
+    altered = window(10**12, 64)
+    altered[30] = 2**20
+    with pytest.raises(KeyboardInterrupt):
+        search(altered, watch=stop)
+    assert seen == [1]
+
+
 def test_searches_that_would_overflow_are_refused() -> None:
     floor = np.full(300, beam.IMPOSSIBLE)
     there = window(10**6, 300)

@@ -112,8 +112,3 @@ def parse_range(start: str, count: str) -> tuple[int, int]:
     """START and COUNT as a half-open range."""
     lo = parse_integer(start)
     return lo, lo + parse_integer(count)
-
-
-def plural(count: int, one: str, many: str = "") -> str:
-    """A count with its noun: "1 leaf", "2 leaves"."""
-    return f"{count} {one if count == 1 else many or one + 's'}"

@@ -2,9 +2,8 @@
 
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,13 +11,9 @@ from .. import cost
 from ..errors import InputError
 from ..files import read_text
 from ..integers import format_integer, parse_integer
-from ..trees import unpack
-from .options import AsJson, AsList, Cluster, plural, print_items
+from ..wording import plural
+from .options import AsJson, AsList, Cluster, print_items
 
-if TYPE_CHECKING:
-    from ..search.locate import Location
-
-PLACES_SHOWN = 20  # for words that are too few to be located
 MOST_TEXT = 1 << 20  # bytes of input, about 100,000 words; 64 words are enough below 10^13
 
 
@@ -86,26 +81,20 @@ def locate(
     unknown word. Try `nt words 31415926535897 64 | nt locate`. The exit code is 1 if no integers
     have these words.
     """
+    from ..search import answers, sentences
     from ..search import locate as locating
-    from ..search import sentences
 
     text = read_text(file, MOST_TEXT)
     if not text.split():
         raise InputError("no words: pipe some in, such as nt words 31415926535897 64 | nt locate")
     sentence = sentences.parse_sentence(text)
-    found = locating.locate(sentence, parse_integer(below))
-    law, near, differing = None, None, []
-    if not found.places and not found.too_short:
-        law, near = sentences.forbidden(sentence), locating.nearest(sentence, found.below)
-    if near is not None and not near.differs:  # an exact match that the first search missed
-        found, near, law = replace(found, places=[near.place]), None, None
-    if near is not None:
-        differing = [
-            {"word": i + 1, "there": unpack(actual), "here": unpack(sentence[i])}
-            for i, actual in zip(near.differs, near.actual, strict=True)
-        ]
+    answer = answers.explain(sentence, locating.locate(sentence, parse_integer(below)))
+    found, law, near = answer.found, answer.law, answer.near
     if as_json:
-        answer = {
+        differing = [
+            {"word": i, "there": there, "here": here} for i, there, here in answer.differing
+        ]
+        facts = {
             "words": len(sentence),
             "below": found.below,
             "places": found.places,
@@ -114,51 +103,14 @@ def locate(
             "law": law and {"first_word": law[0] + 1, "last_word": law[1], "law": law[2]},
             "near": near and {"place": near.place, "differs": differing},
         }
-        print(json.dumps(answer))
+        print(json.dumps(facts))
     else:
-        for n in found.places[:PLACES_SHOWN] if found.too_short else found.places:
+        for n in answer.shown:
             print(n)
-        _say(f"{plural(len(sentence), 'word')}{_verdict(found)}")
-        if law is not None:
-            first, end, reason = law
-            stretch = " ".join(unpack(word) if word else "*" for word in sentence[first:end])
-            place = f"Word {end}" if end == first + 1 else f"Words {first + 1} to {end}"
-            _say(f"{place} ({stretch}): {reason}.")
-        if near is not None:
-            exceptions = "; ".join(
-                f"word {d['word']} is {d['there']} there, not {d['here']}" for d in differing
-            )
-            number = plural(len(differing), "word")
-            _say(f"Except for {number}, this is the text at {near.place}: {exceptions}.")
+        for line in filter(None, [answer.verdict, answer.law_in_words, answer.near_in_words]):
+            _say(line)
     if not found.places:
         raise typer.Exit(1)
-
-
-def _verdict(found: "Location") -> str:
-    """How many places there are, and whether there can be others."""
-    bound = _exact(found.below)
-    if found.too_short:
-        shown = f" (first {PLACES_SHOWN} printed)" if len(found.places) > PLACES_SHOWN else ""
-        return (
-            f": too few to locate. By chance alone, about {found.expected:.2g} places below {bound}"
-            f" have these words. {plural(len(found.places), 'place')} found{shown}."
-        )
-    places = plural(len(found.places), "place")
-    if found.places and found.complete:
-        return f": {places} found. There is no other place below {bound}."
-    if found.places:
-        return (
-            f": {places} found. Another place below {bound} is unlikely:"
-            f" {found.expected:.1g} are expected by chance."
-        )
-    if found.complete:
-        return f": not in the text below {bound}."
-    return f": not found below {bound}, but not every place could be ruled out."
-
-
-def _exact(n: int) -> str:
-    """An integer in the short form if that is exact, else with all its digits."""
-    return format_integer(n) if parse_integer(format_integer(n)) == n else str(n)
 
 
 def _say(line: str) -> None:

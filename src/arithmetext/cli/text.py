@@ -11,7 +11,8 @@ from .. import cost, trees
 from ..errors import InputError
 from ..files import check_new
 from ..integers import parse_integer
-from .options import AsJson, AsList, Count, Start, at_least, parse_range, plural, print_items
+from ..wording import plural
+from .options import AsJson, AsList, Count, Start, at_least, parse_range, print_items
 
 
 def words(

@@ -9,7 +9,8 @@ import typer
 from .. import trees
 from ..errors import InputError
 from ..integers import parse_integer
-from .options import Timeout, plural
+from ..wording import plural
+from .options import Timeout
 
 
 def tree(

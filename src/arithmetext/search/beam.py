@@ -17,7 +17,8 @@ So the search has two stages:
    its integer cannot be a multiple of p. Most integers cost two or three divisions.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cache
 from math import log
 from typing import Any, NamedTuple
@@ -38,6 +39,10 @@ LONGEST_WINDOW = 256  # the most words that one search can use
 FILTER_PRIMES = 16  # primes that rule out most integers
 LARGEST_PRIME = 1 << 16  # integers that pass the filters are divided by all primes up to this
 MOST_CANDIDATES = 1 << 12  # a window with more candidates is too short
+
+# A search is watched after so much work, 0.2 s or less.
+SCORED_AT_ONCE = 1 << 24  # look-ups
+TRIED_AT_ONCE = 1 << 20  # integers
 
 # Scores (log-probabilities) and sizes (logarithms of integers) are integers in 64ths of a nat. They
 # fit their types for windows of at most LONGEST_WINDOW words and integers below 2^63, because:
@@ -76,6 +81,40 @@ class SearchResult:
     candidates: Integers  # integers at which the window may begin, in increasing order
     complete: bool  # the window begins nowhere else, because the beam dropped nothing
     expected: float  # how many integers would fit by chance
+
+
+@dataclass(frozen=True)
+class BeamState:
+    """What a search knows about n once the beam has used the primes up to p; first, p is 1."""
+
+    lo: int  # lo ≤ n < hi
+    hi: int
+    p: int
+    modulus: int
+    residues: Integers  # the residues of n modulo `modulus` in the beam; empty if none is possible
+    scores: Integers  # [residue]
+
+    @property
+    def integers(self) -> float:
+        """About how many integers of the range have one of the residues."""
+        return len(self.residues) * ((self.hi - self.lo) / self.modulus)
+
+    def moved(self, by: int) -> "BeamState":
+        """The same knowledge of n + by."""
+        residues = (self.residues + by) % self.modulus
+        return replace(self, lo=self.lo + by, hi=self.hi + by, residues=residues)
+
+    def probabilities(self, m: int) -> Floats:
+        """The probability of each residue of n modulo m, a divisor of the modulus."""
+        weights = np.exp((self.scores - self.scores.max(initial=IMPOSSIBLE)) / UNIT)
+        by_residue = np.bincount(self.residues % m, weights, minlength=m)
+        shares: Floats = by_residue / max(weights.sum(), 1.0)  # the largest weight is 1
+        return shares
+
+
+# Called after each prime, and with an unchanged state several times in longer steps. An exception
+# that it raises ends the search.
+Watch = Callable[[BeamState], None]
 
 
 class Rests(NamedTuple):
@@ -131,7 +170,14 @@ class _Trial(NamedTuple):
 
 
 def find_candidates(
-    window: Words, floor: Integers, lo: int, hi: int, effort: Effort, *, wrong: int = 0
+    window: Words,
+    floor: Integers,
+    lo: int,
+    hi: int,
+    effort: Effort,
+    *,
+    wrong: int = 0,
+    watch: Watch | None = None,
 ) -> SearchResult:
     """Find the integers lo ≤ n < hi at which the window may begin.
 
@@ -144,8 +190,9 @@ def find_candidates(
         raise ValueError(f"no search for {len(window)} words in {lo}..{hi - 1}")
     is_known = floor < 0
     words, first, rests = _rests(window, is_known)
-    one = np.zeros(1, np.int64)
-    beam = _Beam(one, 1, first[None], np.zeros((1, len(window)), np.uint16), one)
+    zero = np.zeros(1, np.int64)
+    beam = _Beam(zero, 1, first[None], np.zeros((1, len(window)), np.uint16), zero)
+    state = BeamState(lo, hi, 1, 1, zero, zero)
     top = round(UNIT * log(end)) + SLACK
     complete, dropped = True, 0.0
     log_unsifted_share = 0.0  # log of the share of integers without primes up to p, ∏ (1 − 1/p)
@@ -175,11 +222,13 @@ def find_candidates(
         step = _step(p, power)
         scores = np.empty((len(beam.residues), q), np.int32)
         scoring = _Scoring(_table(words, level, lo, hi, end), top, floor)
-        _score(beam, rests, scoring, step, scores)
+        look_ups = len(window) * (power + 1 + q // p)  # for each residue
+        for part in _parts(len(beam.residues), SCORED_AT_ONCE // look_ups):
+            _score(_part(beam, part), rests, scoring, step, scores[part])
+            if watch:
+                watch(state)
         flat = scores.ravel()
         kept = np.flatnonzero(flat > IMPOSSIBLE // 2)
-        if not len(kept):
-            return SearchResult(np.zeros(0, np.int64), complete, dropped)
         if len(kept) > effort.width:
             complete = False
             order = np.argpartition(flat[kept], len(kept) - effort.width)
@@ -191,11 +240,34 @@ def find_candidates(
         ahead = (-phase - beam.residues[parent]) % q * pow(beam.modulus, -1, q) % q
         residues = beam.residues[parent] + beam.modulus * ahead
         beam = _Beam(residues, beam.modulus * q, rest, used, flat[kept].astype(np.int64))
+        state = BeamState(lo, hi, p, beam.modulus, residues, beam.scores)
+        if watch:
+            watch(state)
+        if not len(residues):
+            return SearchResult(np.zeros(0, np.int64), complete, dropped)
     trial = _Trial(rests, primes, logs, level - 1, is_known, wrong)
-    candidates = _sift(beam, trial, lo, hi - lo)
+    candidates = np.zeros(0, np.int64)
+    for part in _parts(len(beam.residues), TRIED_AT_ONCE * beam.modulus // (hi - lo)):
+        candidates = np.append(candidates, _sift(_part(beam, part), trial, lo, hi - lo))
+        if watch:
+            watch(state)
+        if len(candidates) >= MOST_CANDIDATES:
+            break
     by_chance = dropped + expected(beam.scores, beam.modulus)
     complete = complete and len(candidates) < MOST_CANDIDATES
     return SearchResult(np.sort(candidates), complete, by_chance)
+
+
+def _parts(count: int, size: int) -> list[slice]:
+    """Slices of at most `size` items, at least one, that cover `count` items."""
+    size = max(1, size)
+    return [slice(first, first + size) for first in range(0, count, size)]
+
+
+def _part(beam: _Beam, part: slice) -> _Beam:
+    """The beam with a part of its residues."""
+    rest, used = beam.rest[part], beam.used[part]
+    return _Beam(beam.residues[part], beam.modulus, rest, used, beam.scores[part])
 
 
 def rarity(window: Words, hi: int) -> Integers:

@@ -22,7 +22,15 @@ from ..text.sieve import MAX, Words, segment_size, words, words_in_buffer
 from ..text.splits import Range
 from ..trees import packed
 from . import beam
-from .beam import IMPOSSIBLE, LONGEST_WINDOW, UNIT, Effort, SearchResult, rarity
+from .beam import (
+    IMPOSSIBLE,
+    LONGEST_WINDOW,
+    UNIT,
+    Effort,
+    SearchResult,
+    Watch,
+    rarity,
+)
 from .sentences import ANY
 
 Integers = NDArray[np.int64]
@@ -73,10 +81,11 @@ def locate(
     below: int = DEFAULT_BELOW,
     *,
     efforts: Sequence[Effort] = EFFORTS,
+    watch: Watch | None = None,
 ) -> Location:
     """Find the places n < below where the words of n, n + 1, … are these packed words.
 
-    ANY is a word that is not known.
+    ANY is a word that is not known. `watch` is called after each prime of each search.
     """
     window = np.asarray(window, np.uint64)
     if not (window != ANY).any():
@@ -93,7 +102,7 @@ def locate(
     expected = dict.fromkeys(ranges, inf)
     for effort in efforts:
         for searched in tuple(ranges):
-            result = _search(window, part, floor, searched, effort)
+            result = _search(window, part, floor, searched, effort, watch=watch)
             expected[searched] = result.expected
             if len(result.candidates) <= MOST_COMPARED:
                 places += [n for n in result.candidates.tolist() if not len(_differs(window, n))]
@@ -105,10 +114,13 @@ def locate(
     return Location(below, sorted(set(places)), not ranges, by_chance)
 
 
-def nearest(window: Sequence[int] | Words, below: int = DEFAULT_BELOW) -> NearMatch | None:
+def nearest(
+    window: Sequence[int] | Words, below: int = DEFAULT_BELOW, *, watch: Watch | None = None
+) -> NearMatch | None:
     """Find the place below a bound where the text differs least from the window.
 
-    None if too many words differ, or if such a place would also exist by chance.
+    None if too many words differ, or if such a place would also exist by chance. `watch` is called
+    after each prime of each search.
     """
     window = np.asarray(window, np.uint64)
     known_words = int(np.count_nonzero(window))
@@ -125,11 +137,11 @@ def nearest(window: Sequence[int] | Words, below: int = DEFAULT_BELOW) -> NearMa
     if len(places) or past:
         best = [min([*zip(mistakes.tolist(), places.tolist(), strict=True), *past])[1]]
     else:
-        best = _places_of_exact_parts(window, below)
+        best = _places_of_exact_parts(window, below, watch)
     for effort in TOLERANT_EFFORTS:
         for lo, hi in _ranges(part, below) if not best else ():
             floor = np.where(window == ANY, 0, rarity(window, hi) - ERROR_PENALTY)
-            result = _search(window, part, floor, (lo, hi), effort, wrong)
+            result = _search(window, part, floor, (lo, hi), effort, wrong=wrong, watch=watch)
             best += result.candidates[:MOST_COMPARED].tolist()
     if not best:
         return None
@@ -139,7 +151,7 @@ def nearest(window: Sequence[int] | Words, below: int = DEFAULT_BELOW) -> NearMa
         return None
     agreed = window.copy()
     agreed[differs] = ANY
-    if _expected(agreed, below) * comb(known_words, len(differs)) > MOST_BY_CHANCE:
+    if _expected(agreed, below, watch) * comb(known_words, len(differs)) > MOST_BY_CHANCE:
         return None
     actual = _text(place, place + len(window))[differs]
     return NearMatch(place, differs.tolist(), actual.tolist())
@@ -156,17 +168,17 @@ def _best_known(window: Words, longest: int) -> slice:
     return slice(int(indices[best]), int(indices[ends[best] - 1]) + 1)
 
 
-def _expected(window: Words, below: int) -> float:
+def _expected(window: Words, below: int, watch: Watch | None) -> float:
     """How many places below a bound the window would have by chance."""
     part = _best_known(window, LONGEST_WINDOW)
     floor = np.where(window == ANY, 0, IMPOSSIBLE)
     return sum(
-        _search(window, part, floor, searched, EFFORTS[0]).expected
+        _search(window, part, floor, searched, EFFORTS[0], watch=watch).expected
         for searched in [(2, min(below, EXHAUSTIVE_BELOW)), *_ranges(part, below)]
     )
 
 
-def _places_of_exact_parts(window: Words, below: int) -> list[int]:
+def _places_of_exact_parts(window: Words, below: int, watch: Watch | None) -> list[int]:
     """Places where some part of the window fits exactly and few other words differ."""
     wrong = int(np.count_nonzero(window)) // WORDS_PER_ERROR
     length = max(len(window) // 4, min(len(window), EXACT_PART))
@@ -176,7 +188,7 @@ def _places_of_exact_parts(window: Words, below: int) -> list[int]:
         if not window[part].any():
             continue
         for searched in _ranges(part, below):
-            result = _search(window, part, floor, searched, EFFORTS[0])
+            result = _search(window, part, floor, searched, EFFORTS[0], watch=watch)
             if result.expected >= MOST_BY_CHANCE:
                 continue
             places = result.candidates[:MOST_COMPARED].tolist()
@@ -186,12 +198,28 @@ def _places_of_exact_parts(window: Words, below: int) -> list[int]:
 
 
 def _search(
-    window: Words, part: slice, floor: Integers, searched: Range, effort: Effort, wrong: int = 0
+    window: Words,
+    part: slice,
+    floor: Integers,
+    searched: Range,
+    effort: Effort,
+    *,
+    wrong: int = 0,
+    watch: Watch | None = None,
 ) -> SearchResult:
     """The places of the whole window in a range at which this part may fit."""
     first = part.start
     lo, hi = (place + first for place in searched)
-    result = beam.find_candidates(window[part], floor[part], lo, hi, effort, wrong=wrong)
+    result = beam.find_candidates(
+        window[part],
+        floor[part],
+        lo,
+        hi,
+        effort,
+        wrong=wrong,
+        # The beam knows the place of the part, `first` integers after that of the window.
+        watch=None if watch is None else lambda state: watch(state.moved(-first)),
+    )
     return replace(result, candidates=result.candidates - first)
 
 
