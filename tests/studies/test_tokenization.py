@@ -9,6 +9,7 @@ from arithmetext import sources
 from arithmetext.evaluation.attention import ORIGINS
 from arithmetext.evaluation.codec import from_json, to_json
 from arithmetext.evaluation.estimates import UNKNOWN
+from arithmetext.evaluation.heads import Peaks
 from arithmetext.evaluation.subjects import EvaluatedModel
 from arithmetext.models.gpt import GPT, GPTConfig
 from arithmetext.paper.outputs import Arrays
@@ -82,7 +83,7 @@ def test_statistics_leave_kept_attention_valid() -> None:
 
 
 def test_the_caption_speaks_of_other_seeds_if_there_are_any() -> None:
-    peaks = {"heads.1.1.peaks": {"higher": 1, "multiples": 3}}
+    peaks = {"heads.1.1.peaks": Peaks(higher=1, multiples=3)}
     assert "other seeds do in 1 of 3 cases" in study.caption(edited(result(2), peaks))
     assert "other seeds" not in study.caption(result())
 
