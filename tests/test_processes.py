@@ -6,28 +6,65 @@ import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from arithmetext.errors import InputError
 from arithmetext.files import sole_writer
-from arithmetext.training.loop import train
+from arithmetext.training.loop import Outcome, train
 from arithmetext.training.monitor import read
-from tiny_runs import command, tiny, training_rows
+from tiny_runs import PROCESSES, command, tiny, training_rows
 
 
-@pytest.mark.parametrize(
-    ("task", "optimizer"), [("ntp", "adamw"), ("mlm", "muon")], ids=["ntp-adamw", "mlm-muon"]
-)
-def test_two_processes_give_the_losses_of_one(task: str, optimizer: str, tmp_path: Path) -> None:
-    settings = (f"training.optimizer={optimizer}", "training.steps=20")
-    train(tiny(task, *settings), tmp_path / "one")
+def joined(rank: int, port: int, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function in one of two processes that train together."""
+    os.environ |= {
+        "RANK": str(rank),
+        "WORLD_SIZE": "2",
+        "MASTER_ADDR": "localhost",
+        "MASTER_PORT": str(port),
+    }
+    return function(*arguments)
+
+
+def by_two(function: Callable[..., Any], *arguments: Any) -> list[Any]:
+    """What a function returns in both of two processes that train together."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    with PROCESSES.Pool(2) as pool:
+        found = [pool.apply_async(joined, (k, port, function, *arguments)) for k in range(2)]
+        return [each.get(timeout=120) for each in found]
+
+
+def assert_alike(folder: Path, rows: int) -> None:
+    """The run of two processes has the losses of the run of one."""
+    one, two = (read(folder / name / "metrics.jsonl") for name in ("one", "two"))
+    assert len(one) == len(two) == rows
+    for a, b in zip(one, two, strict=True):
+        for figure in ("step", "loss", "nats_per_word", "gradient_norm", "validation_loss"):
+            if a.get(figure) is not None:
+                assert a[figure] == pytest.approx(b[figure], rel=1e-3)  # steps amplify rounding
+    assert json.loads((folder / "two" / "environment.json").read_text())["processes"] == 2
+
+
+def test_two_processes_give_the_losses_of_one(tmp_path: Path) -> None:
+    config = tiny("mlm", "training.optimizer=muon", "training.steps=20")
+    train(config, tmp_path / "one")
+    by_two(train, config, tmp_path / "two")
+    assert_alike(tmp_path, rows=24)
+
+
+def test_torchrun_starts_them(tmp_path: Path) -> None:
+    settings = ("training.optimizer=adamw", "training.steps=20")
+    train(tiny("ntp", *settings), tmp_path / "one")
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     together = [*torchrun, "--nproc-per-node=2", "-m", "arithmetext"]
-    arguments = [*command(task, tmp_path / "two", *settings), "--search-lr", "1e-2"]
+    arguments = [*command("ntp", tmp_path / "two", *settings), "--search-lr", "1e-2"]
     answer = subprocess.run(
         [*together, *arguments],
         capture_output=True,
@@ -36,17 +73,11 @@ def test_two_processes_give_the_losses_of_one(task: str, optimizer: str, tmp_pat
     )
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.count("validation") == 2  # one of them speaks: of the search, of the run
-    one, two = (read(tmp_path / name / "metrics.jsonl") for name in ("one", "two"))
-    assert len(one) == len(two) == 24
-    for a, b in zip(one, two, strict=True):
-        for figure in ("step", "loss", "nats_per_word", "gradient_norm", "validation_loss"):
-            if a.get(figure) is not None:
-                assert a[figure] == pytest.approx(b[figure], rel=1e-3)  # steps amplify rounding
-    assert json.loads((tmp_path / "two" / "environment.json").read_text())["processes"] == 2
+    assert_alike(tmp_path, rows=24)
 
 
-def apart(parent: Path) -> None:
-    """One of two processes that see different folders; what it comes to goes to standard output."""
+def apart(parent: Path) -> tuple[list[str], Outcome]:
+    """One of two processes that see different folders: what it is told, and what it comes to."""
     first = os.environ["RANK"] == "0"
     out, said = parent / os.environ["RANK"], []
     for damage in ("lock", "config"):
@@ -60,7 +91,7 @@ def apart(parent: Path) -> None:
                 train(None, out, resume=True)
             except InputError as error:
                 said.append(str(error))
-    print(json.dumps([said, asdict(train(None, out, resume=True))]))
+    return said, train(None, out, resume=True)
 
 
 def test_processes_that_see_different_folders_go_on_together(
@@ -74,32 +105,12 @@ def test_processes_that_see_different_folders_go_on_together(
     parent = tmp_path / "apart"
     parent.mkdir()
     finished.rename(parent / "0")
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
-    about = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
-    code = "import sys, pathlib, test_processes as t; t.apart(pathlib.Path(sys.argv[1]))"
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", code, parent],
-            env=os.environ | about | {"RANK": rank},
-            cwd=Path(__file__).parent,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for rank in "01"
-    ]
-    try:
-        answers = [json.loads(process.communicate(timeout=120)[0]) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    for said, outcome in answers:
+    for said, outcome in by_two(apart, parent):
         assert len(said) == 2
         assert "is in use by process" in said[0]
         assert said[1].startswith(f"cannot read {parent / '0' / 'config.json'}")
-        assert outcome["steps"] == whole.steps
-        assert outcome["validation_loss"] == pytest.approx(whole.validation_loss, rel=2e-4)
+        assert outcome.steps == whole.steps
+        assert outcome.validation_loss == pytest.approx(whole.validation_loss, rel=2e-4)
     assert [path.name for path in parent.iterdir()] == ["0"]
     rows = training_rows(parent / "0")
     assert [row["step"] for row in rows] == list(range(1, 11))

@@ -22,7 +22,7 @@ from arithmetext.paper.study import Verdict, all_studies
 from conftest import changed
 
 SMALL: dict[str, dict[str, Any]] = {
-    "walks": {"count": 10**5},
+    "walks": {"count": 10**5, "below": 10**7, "lags": [10**3, 10**4]},
     "decided_sentences": {"searched_to": 10**5},
     "dictionary_growth": {},
 }

@@ -66,10 +66,11 @@ SMALL: dict[str, dict[str, Any]] = {
     "decided_sentences": {"searched_to": 10**6},
     "js_divergence": {"n": 10**7, "chunks": 20, "shown": 10},
     "orientation": {"counts": [10**4, 10**5, 10**6]},
+    "rank_frequency": {"powers": (5, 6, 7, 8)},
     "walks": {"count": 10**6, "below": 10**7, "lags": [10**3, 10**4]},
     "baselines": {
         "integers": 1 << 16,
-        "bounds": [1, 2, 3, 7, 31],
+        "bounds": [1, 2, 31],
         "prompts": PromptSettings(prompts=4, tokens=96, stride=16, seed=0, blocks=2),
         "following_tokens": 8,
         "ngram_words": 10**5,
@@ -83,6 +84,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "tokenization": {
         "models": _NTP.with_seeds(2),
         "attention": AttentionSettings((5, 14), 10**13, windows=4, farthest=24, seed=0),
+        "sizes": (64, 256),
+        "counted": (10**10, 10**10 + 10**4),
     },
     "ntp_losses": {
         "models": {20: {size: (_with_vocabulary("ntp", size),) for size in (64, 256, 1024)}}

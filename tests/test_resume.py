@@ -1,6 +1,5 @@
 """Runs that were killed: resumed, they end with the same weights."""
 
-import multiprocessing
 import shutil
 import signal
 import time
@@ -13,7 +12,7 @@ import pytest
 from arithmetext.training.config import Config
 from arithmetext.training.loop import train
 from conftest import Run
-from tiny_runs import command, tiny, training_rows, weights
+from tiny_runs import PROCESSES, command, tiny, training_rows, weights
 
 
 @cache
@@ -28,12 +27,6 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], 
     """The weights of runs that nothing disturbed."""
     parent = tmp_path_factory.mktemp("undisturbed")
     return lambda task, optimizer: undisturbed(task, optimizer, parent)
-
-
-# Processes that have imported torch already, where the system can make them.
-METHODS = multiprocessing.get_all_start_methods()
-PROCESSES = multiprocessing.get_context("forkserver" if "forkserver" in METHODS else "spawn")
-PROCESSES.set_forkserver_preload(["arithmetext.training.loop", "torch._dynamo"])
 
 
 def killed(config: Config, out: Path, ripe: Callable[[], bool], delay: float = 0.0) -> None:

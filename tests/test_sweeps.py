@@ -1,13 +1,11 @@
 """Sweeps: processes share the runs, a killed one holds nothing, and the statistics are right."""
 
-import json
 import os
-import signal
-import subprocess
-import sys
 import time
 from itertools import pairwise
+from multiprocessing import Queue
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,57 +40,49 @@ from arithmetext.training import run_cache
 from arithmetext.training.config import differences
 from arithmetext.training.loop import Diverged
 from arithmetext.training.recipes import WORDS_PER_TOKEN
-from tiny_runs import TINY
+from tiny_runs import PROCESSES, TINY
 
 MODELS = TrainedModel("ntp-laptop", (*TINY, "training.steps=5")).with_seeds(3)
 
 
-def work(marker: str) -> None:
+def work(cache: Path, found: "Queue[Any]", marker: Path | None) -> None:
     """A process that shares a sweep; with a marker it stops for ever after its first run."""
+    os.environ["XDG_CACHE_HOME"] = str(cache)
 
     def measure(model: TrainedModel) -> int:
         tokens = model.record().tokens
         if marker:
-            Path(marker).touch()
+            marker.touch()
             time.sleep(600)
-        print(model.config.seed, flush=True)
+        found.put(model.config.seed)
         return tokens
 
-    print(json.dumps(list(measure_all(MODELS, measure).values())))
-
-
-def start(cache: Path, marker: str = "") -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", "import sys, test_sweeps as t; t.work(sys.argv[1])", marker],
-        env=os.environ | {"XDG_CACHE_HOME": str(cache)},
-        cwd=Path(__file__).parent,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    found.put(list(measure_all(MODELS, measure).values()))
 
 
 def test_a_killed_process_leaves_its_run_to_others(tmp_path: Path) -> None:
     pytest.importorskip("fcntl")
-    marker = tmp_path / "holds the first run"
-    killed = start(tmp_path, str(marker))
-    processes = [killed]
+    marker, found = tmp_path / "holds the first run", PROCESSES.Queue()
+    killed, other = (
+        PROCESSES.Process(target=work, args=(tmp_path, found, mark)) for mark in (marker, None)
+    )
     try:
+        killed.start()
         while not marker.exists():
-            assert killed.poll() is None
+            assert killed.is_alive()
             time.sleep(0.05)
-        other = start(tmp_path)
-        processes.append(other)
-        assert other.stdout is not None
-        assert [other.stdout.readline() for _ in range(2)] == ["1\n", "2\n"]
-        assert other.poll() is None  # it waits for the first run
-        killed.send_signal(signal.SIGKILL)
-        first, tokens = other.communicate(timeout=120)[0].splitlines()
+        other.start()
+        assert [found.get(timeout=120) for _ in range(2)] == [1, 2]
+        assert other.is_alive()  # it waits for the first run
+        killed.kill()
+        assert found.get(timeout=120) == 0
+        assert found.get(timeout=120) == [5 * 256] * 3
+        other.join(timeout=120)
     finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    assert first == "0"
-    assert json.loads(tokens) == [5 * 256] * 3
+        for process in (killed, other):
+            if process.pid:
+                process.kill()
+                process.join()
     assert {path.name for path in (tmp_path / "arithmetext").glob("claims/*/*")} == set()
 
 

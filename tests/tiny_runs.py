@@ -1,5 +1,6 @@
 """Runs of a few seconds, for the tests of training."""
 
+import multiprocessing
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -24,6 +25,11 @@ SHORT_RUN = (
     "training.validation=512",
 )
 TINY = ("model.layers=1", "model.heads=1", *SHORT_RUN)
+
+# Processes that have imported torch already, where the system can make them.
+METHODS = multiprocessing.get_all_start_methods()
+PROCESSES = multiprocessing.get_context("forkserver" if "forkserver" in METHODS else "spawn")
+PROCESSES.set_forkserver_preload(["arithmetext.training.loop", "torch._dynamo"])
 
 each_task = pytest.mark.parametrize("task", ["ntp", "mlm"])
 each_optimizer = pytest.mark.parametrize("optimizer", ["adamw", "muon"])

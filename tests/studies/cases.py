@@ -7,17 +7,17 @@ verdicts whose outcome this changes; all other verdicts must stay as they were.
         ({"rows.2.text": 20.0}, {"oriented": None}),
     ]
 
-The path of a number is that in the result's JSON: fields and positions joined by dots, where
-negative positions count from the end. A new result in results/h200 may turn verdicts, and then some
+The path of a number is fields, keys and positions joined by dots, where negative positions count
+from the end. A new result in results/h200 may turn verdicts, and then some
 cases must be adapted. Until a study has a result there, its tests make one up (`made_up`).
 """
 
+from dataclasses import is_dataclass, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from arithmetext.evaluation.codec import from_json, to_json
 from arithmetext.paper.study import Study, all_studies, load
 
 RESULTS = Path(__file__).parents[2] / "results" / "h200" / "data"
@@ -34,22 +34,26 @@ def committed(name: str) -> Any:
 
 
 def edited(result: Any, edits: dict[str, Any]) -> Any:
-    """A result with the numbers at some paths replaced."""
-    if not edits:
-        return result
-    plain = to_json(result)
+    """A result with the values at some paths replaced; it shares the others."""
     for path, value in edits.items():
-        *parents, last = path.split(".")
-        place = plain
-        for part in parents:
-            place = place[_key(place, part)]
-        assert isinstance(place, list) or last in place, f"{path}: no such field"
-        place[_key(place, last)] = to_json(value)
-    return from_json(type(result), plain)
+        result = _replaced(result, path.split("."), value)
+    return result
 
 
-def _key(place: Any, part: str) -> Any:
-    return int(part) if isinstance(place, list) else part
+def _replaced(place: Any, path: list[str], value: Any) -> Any:
+    if not path:
+        return value
+    first, *rest = path
+    if is_dataclass(place):
+        return replace(place, **{first: _replaced(getattr(place, first), rest, value)})
+    if hasattr(place, "_replace"):
+        return place._replace(**{first: _replaced(getattr(place, first), rest, value)})
+    if isinstance(place, dict):
+        [key] = [key for key in place if str(key) == first]
+        return place | {key: _replaced(place[key], rest, value)}
+    items = list(place)
+    items[int(first)] = _replaced(items[int(first)], rest, value)
+    return items
 
 
 def outcomes(study: Study, result: Any) -> dict[str, bool | None]:

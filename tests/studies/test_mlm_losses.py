@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from arithmetext.evaluation.estimates import UNKNOWN, Estimate
-from arithmetext.evaluation.learning import Longer
+from arithmetext.evaluation.learning import Longer, Plateau
 from arithmetext.paper.runs import Record, TrainedModel
 from arithmetext.paper.studies import _training_runs
 from arithmetext.paper.studies import mlm_losses as study
@@ -19,7 +19,7 @@ EVIDENT = "more-evident"
 
 def left(end: float) -> dict[str, Any]:
     """All runs with learned positions leave a plateau."""
-    plateau = {"begin": 10.0, "slowest": 50.0, "end": end, "loss": 3.5}
+    plateau = Plateau(begin=10.0, slowest=50.0, end=end, loss=3.5)
     return {f"learned.runs.{size}.0.curve.plateau": plateau for size in (64, 256)}
 
 

@@ -1,5 +1,6 @@
 """Verdicts on made-up likelihoods: prompts that show the paper's observations, or do not."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from arithmetext.tokens import WordTokens
 
 from .cases import Case, draw, edited, outcomes
 
-PROMPTS = study.PromptsOfRuns(10**13, (16, 64, 256, 1024), sequences=200, blocks=10, seed=0)
+PROMPTS = study.PromptsOfRuns(10**13, (16, 1024), sequences=200, blocks=10, seed=0)
 
 # The likelihoods of runs, relative to those of true prompts, in standard deviations: the HMM cannot
 # tell, and the GPT-2 finds all runs unlikely, or those that never occur.
@@ -41,18 +42,14 @@ def arrays(offsets: Offsets, seed: int) -> dict[str, Any]:
 
 
 def result(
-    gpt: Offsets,
-    hmm: Offsets | None = None,
-    filtered: Offsets | None = None,
-    *,
-    stand_in: tuple[str, str] = ("", ""),  # of the GPT-2 and of the HMM
+    gpt: Offsets, hmm: Offsets | None = None, filtered: Offsets | None = None
 ) -> study.Result:
     outputs = {
         "GPT-2": [arrays(gpt, seed) for seed in range(3)],
         "HMM": [arrays(hmm or {}, seed) for seed in range(10, 13)],
         study.FILTER: [arrays(filtered or {}, seed) for seed in range(20, 23)],
     }
-    return study.summarise(outputs, PROMPTS, dict(zip(("GPT-2", "HMM"), stand_in, strict=True)))
+    return study.summarise(outputs, PROMPTS, {"GPT-2": "", "HMM": ""})
 
 
 def found(*args: Any, **named: Any) -> dict[str, bool | None]:
@@ -106,18 +103,23 @@ BY_RESIDUE = {
     (way, length): AS_IN_THE_PAPER if way == "by residue" else NOTHING for way, length in EVERYWHERE
 }
 UNLIKELY = dict.fromkeys(EVERYWHERE, AS_IN_THE_PAPER)
-BASE = result(BY_RESIDUE, UNLIKELY | {("inserted", 1024): NOTHING}, UNLIKELY)
+
+
+@cache
+def unlikely_by_residue() -> study.Result:
+    return result(BY_RESIDUE, UNLIKELY | {("inserted", 1024): NOTHING}, UNLIKELY)
+
+
 OUTCOMES = dict.fromkeys(KEYS, True) | {"hmm-long-runs-within": None, "same-prompts": False}
 
-# Positions 4 to 7 are those of prompts by residue, the last of them primary; 8 to 11 of inserted
-# runs.
-GPT, HMM_RUNS = "scored.7.models.GPT-2", "scored.7.models.HMM.runs"
+# Positions 2 and 3 are those of prompts by residue, the latter primary; 4 and 5 of inserted runs.
+GPT, HMM_RUNS = "scored.3.models.GPT-2", "scored.3.models.HMM.runs"
 WIDE, HIGH = Estimate(0.5, 0.1, 0.95), Estimate(0.9, 0.85, 0.95)
 CASES: list[Case] = [
     ({f"{GPT}.runs.3.above_low": WIDE}, {"long-runs-unlikely": None}),
     ({f"{GPT}.runs.1.above_low": WIDE}, {"short-runs-within": None}),
     (
-        {f"scored.{i}.models.GPT-2.runs.1.above_low": Estimate(0, 0, 0.1) for i in range(4, 12)},
+        {f"scored.{i}.models.GPT-2.runs.1.above_low": Estimate(0, 0, 0.1) for i in range(2, 6)},
         {"short-runs-within": False},
     ),
     ({f"{GPT}.runs.0.above_low": WIDE}, {}),
@@ -128,7 +130,7 @@ CASES: list[Case] = [
         {"hmm-long-runs-within": True, "same-prompts": True},
     ),
     (
-        {f"scored.{i}.models.HMM.runs.2.in_bulk": Estimate(0, 0, 0.1) for i in range(8, 12)},
+        {f"scored.{i}.models.HMM.runs.2.in_bulk": Estimate(0, 0, 0.1) for i in (4, 5)},
         {"hmm-long-runs-within": False},
     ),
 ]
@@ -137,7 +139,8 @@ CASES: list[Case] = [
 @pytest.mark.parametrize("case", CASES)
 def test_cases_turn_what_they_name(case: Case) -> None:
     edits, expected = case
-    assert outcomes(all_studies()["square_free_runs"], edited(BASE, edits)) == OUTCOMES | expected
+    made = edited(unlikely_by_residue(), edits)
+    assert outcomes(all_studies()["square_free_runs"], made) == OUTCOMES | expected
 
 
 def test_a_claim_that_holds_for_other_prompts_only_is_not_tested() -> None:
@@ -185,7 +188,7 @@ def test_primary_prompts_that_do_not_decide_are_not_said_to_differ_from_others()
     first, *_ = study.verdicts(made)
     assert first.agrees is None
     assert first.why.startswith("Tested, not decided: ")
-    assert "inserted (16, 64, 256 and 1024 tokens)" in first.why
+    assert "inserted (16 and 1024 tokens)" in first.why
 
 
 def test_the_filter_does_not_refute_what_the_hmm_shows_as_it_was_trained() -> None:
@@ -207,12 +210,14 @@ def test_what_only_the_filter_shows_is_not_tested() -> None:
 
 def test_a_small_model_tests_none_of_its_claims() -> None:
     hmms, both = "hmm-long-runs-within", "same-prompts"
+    made = result({PRIMARY: AS_IN_THE_PAPER})
     for stand_in, untested in (
         (("It is small.", ""), set(KEYS) - {hmms}),
         (("", "It is small."), {hmms, both}),
         (("One is small.", "It is small."), set(KEYS)),
     ):
-        verdicts = study.verdicts(result({PRIMARY: AS_IN_THE_PAPER}, stand_in=stand_in))
+        both_models = dict(zip(("GPT-2", "HMM"), stand_in, strict=True))
+        verdicts = study.verdicts(edited(made, {"stand_in": both_models}))
         assert {each.key for each in verdicts if each.agrees is None} == untested
         whys = {each.key: each.why for each in verdicts}
         assert whys[both].startswith(" ".join(filter(None, stand_in)))

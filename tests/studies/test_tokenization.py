@@ -9,6 +9,7 @@ from arithmetext import sources
 from arithmetext.evaluation.attention import ORIGINS
 from arithmetext.evaluation.codec import from_json, to_json
 from arithmetext.evaluation.estimates import UNKNOWN
+from arithmetext.evaluation.heads import Peaks
 from arithmetext.evaluation.subjects import EvaluatedModel
 from arithmetext.models.gpt import GPT, GPTConfig
 from arithmetext.paper.outputs import Arrays
@@ -36,15 +37,14 @@ def result(seeds: int = 1) -> study.Result:
     return study.summarise([measured()] * seeds, HOW, TOKENIZER, 64, (2, 12), {256: 1.5})
 
 
-# As in the paper, whatever the tokenizer of this test does.
-PAPER = edited(
-    result(),
-    {
-        "cut.tokens": study.PAPER_TOKENS,
-        "cut.counts": {"one word": 3, "several words": 1, "part of a word": 3, "a space": 1},
-        "cut.split": [12],
-    },
-)
+@cache
+def as_in_the_paper() -> study.Result:
+    """Whatever the tokenizer of this test does."""
+    counts = {"one word": 3, "several words": 1, "part of a word": 3, "a space": 1}
+    edits = {"cut.tokens": study.PAPER_TOKENS, "cut.counts": counts, "cut.split": [12]}
+    return edited(result(), edits)
+
+
 CASES: list[Case] = [
     ({"cut.tokens.3": " 1010 ", "cut.tokens.4": ""}, {"eight-tokens": False}),
     ({"cut.counts.one word": 0}, {"kinds-of-tokens": False}),
@@ -61,7 +61,7 @@ CASES: list[Case] = [
 @pytest.mark.parametrize("case", CASES)
 def test_verdicts(case: Case) -> None:
     edits, expected = case
-    found = outcomes(all_studies()["tokenization"], edited(PAPER, edits))
+    found = outcomes(all_studies()["tokenization"], edited(as_in_the_paper(), edits))
     assert found == dict.fromkeys(KEYS, True) | expected
 
 
@@ -82,7 +82,7 @@ def test_statistics_leave_kept_attention_valid() -> None:
 
 
 def test_the_caption_speaks_of_other_seeds_if_there_are_any() -> None:
-    peaks = {"heads.1.1.peaks": {"higher": 1, "multiples": 3}}
+    peaks = {"heads.1.1.peaks": Peaks(higher=1, multiples=3)}
     assert "other seeds do in 1 of 3 cases" in study.caption(edited(result(2), peaks))
     assert "other seeds" not in study.caption(result())
 

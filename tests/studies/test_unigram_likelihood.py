@@ -76,7 +76,7 @@ CASES: list[Case] = [
     ({"random.3.distances.1": 1e9}, {"grows": False}),
     ({"random.5.disjoint.1": False}, {"long-disjoint": False}),  # 64 tokens
     ({"random.4.disjoint.1": False}, {}),  # 32 tokens
-    ({"random": to_json(RESULT.random[:5])}, {"long-disjoint": False}),  # none is longer
+    ({"random": RESULT.random[:5]}, {"long-disjoint": False}),  # none is longer
     ({"separations.-4.auc": Estimate(0.5, 0.49, 0.51)}, {"word-order": None}),
     ({"separations.-3.auc": Estimate(0.5, 0.49, 0.51)}, {"word-order": None}),
     ({"separations.-3.auc": Estimate(0.4, 0.39, 0.41)}, {"word-order": False}),
@@ -153,7 +153,7 @@ def test_the_caption_says_of_which_text_the_control_tells_the_direction(
         *(row for row in readers(training) if row.text == "training range"),
         *(row for row in readers(following) if row.text == "next range"),
     ]
-    assert words in study.caption(edited(RESULT, {"reversal": to_json(rows)}))
+    assert words in study.caption(edited(RESULT, {"reversal": rows}))
 
 
 def test_the_control_sees_a_direction_only_where_there_is_one() -> None:
@@ -168,7 +168,7 @@ def test_the_control_sees_a_direction_only_where_there_is_one() -> None:
 
 @pytest.mark.parametrize(("direction", "words"), [(3, "sees"), (0, "does not even see")])
 def test_word_order_says_whether_the_control_works(direction: float, words: str) -> None:
-    *_, order = study.verdicts(edited(RESULT, {"reversal": to_json(readers(direction))}))
+    *_, order = study.verdicts(edited(RESULT, {"reversal": readers(direction)}))
     assert f"So the test {words} a direction" in order.why
 
 
