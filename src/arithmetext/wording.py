@@ -1,6 +1,9 @@
-"""Pieces of sentences that the command line and the explorer share."""
+"""Pieces of sentences that the command line, the explorer and the report share."""
 
 
 def plural(count: int, one: str, many: str = "") -> str:
-    """A count with its noun: "1 leaf", "2 leaves"."""
-    return f"{count} {one if count == 1 else many or one + 's'}"
+    """
+    >>> plural(1, "leaf", "leaves"), plural(2048, "token")
+    ('1 leaf', '2,048 tokens')
+    """
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

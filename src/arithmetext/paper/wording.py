@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from ..evaluation.estimates import Estimate, format_beta, format_estimate
 from ..integers import format_integer
+from ..wording import plural
 
 if TYPE_CHECKING:
     from .runs import PromptSettings
@@ -36,14 +37,6 @@ def join(parts: Iterable[str]) -> str:
     """
     *others, last = parts
     return f"{', '.join(others)} and {last}" if others else last
-
-
-def plural(count: int, noun: str) -> str:
-    """
-    >>> plural(1, "token"), plural(2048, "token")
-    ('1 token', '2,048 tokens')
-    """
-    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def sentences(*parts: str) -> str:
