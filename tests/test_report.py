@@ -18,8 +18,10 @@ from arithmetext import InputError
 from arithmetext.evaluation.codec import to_json
 from arithmetext.paper import report
 from arithmetext.paper.report import findings
-from arithmetext.paper.study import Verdict, all_studies
+from arithmetext.paper.study import Verdict, all_studies, load
 from conftest import changed
+
+RESULTS = Path(__file__).parents[1] / "results/h200/data"
 
 SMALL: dict[str, dict[str, Any]] = {
     "walks": {"count": 10**5, "below": 10**7, "lags": [10**3, 10**4]},
@@ -28,6 +30,7 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 ODD = "<b>5 | \"6\" & '7' %20</b>"
 VOID = {"meta", "link", "input"}
+OUTCOMES = {True: "agrees", False: "differs", None: "untested"}
 
 
 class Page(HTMLParser):
@@ -54,6 +57,11 @@ class Page(HTMLParser):
     def handle_data(self, data: str) -> None:
         if "style" not in self.open:
             self.words.append(data)
+
+    def classes(self, tag: str, first: str) -> list[str]:
+        """The other classes of all elements of a class."""
+        found = [a["class"].split() for t, a in self.elements if t == tag and "class" in a]
+        return [" ".join(others) for kind, *others in found if kind == first]
 
     def all(self, name: str) -> list[str]:
         """The values of an attribute, in the order of the page."""
@@ -117,6 +125,7 @@ def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         TITLE=f"Title {ODD}",
         settings=lambda scale: {"scale": scale},
         plot=plot,
+        in_short=lambda data: f"In short {ODD}",
         caption=lambda data: f"Caption {ODD}",
         table=lambda data: ([f"Header {ODD}", "n"], [[f"Cell {ODD}", 1]]),
         verdicts=lambda data: [
@@ -140,7 +149,8 @@ def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 def test_ids_are_unique_and_every_reference_has_one(page: Page) -> None:
     ids = page.all("id")
     assert len(ids) == len(set(ids))
-    referred = [i for name in ("aria-labelledby", "aria-describedby") for i in page.all(name)]
+    named = ("aria-labelledby", "aria-describedby", "for")
+    referred = [each for name in named for value in page.all(name) for each in value.split()]
     referred += [h[1:] for h in page.all("href") + page.all("xlink:href") if h.startswith("#")]
     values = (value for _, attributes in page.elements for value in attributes.values())
     referred += [found for value in values for found in re.findall(r"url\(#([^)]+)\)", value)]
@@ -163,28 +173,70 @@ def test_nothing_is_fetched(folder: Path, page: Page) -> None:
 def test_studies_come_in_the_order_of_the_paper(page: Page) -> None:
     order = [name for name in all_studies() if name in SMALL]
     assert [a["id"] for tag, a in page.elements if tag == "section"] == order
-    contents = page.text[page.text.index("Figures ") :]
-    titles = [all_studies()[name].TITLE for name in order]
-    assert contents.startswith(f"Figures {' '.join(titles)}")
-    assert re.findall(r"Figure (\d+)\.", page.text) == ["1", "2", "3"]
+    assert [h[1:] for h in page.all("href") if h[1:] in order][-len(order) :] == order  # contents
+    assert re.findall(r"Figure (\d+)\. ", page.text) == ["1", "2", "3"]
 
 
 def test_figures_have_a_title_and_a_description(page: Page) -> None:
     pictures = [attributes for _, attributes in page.elements if attributes.get("role") == "img"]
-    assert [p["aria-labelledby"] for p in pictures] == [
+    assert [p["aria-labelledby"] for p in pictures] == ["the-finding"] + [
         f"{name}-title" for name in all_studies() if name in SMALL
     ]
-    assert page.count("svg") == page.count("figcaption") == page.count("caption") == len(SMALL)
+    assert page.count("svg") == page.count("figcaption") == page.count("figure") == len(SMALL) + 1
+    assert page.count("caption") == len(SMALL)
+
+
+def test_the_page_opens_with_three_sentences_and_a_figure(page: Page) -> None:
+    opening = page.text[: page.text.index("Contents and filter")]
+    said = opening.partition("This page tests")[2].partition("Figure")[0]
+    assert re.fullmatch(
+        r" the claims of .* and took 1 min 30 s together\. \d+ claims: [^.]*\. [^.]*\. ", said
+    )
+    first = next(name for name in all_studies() if name in SMALL)
+    assert page.text.count(said.split(". ")[2]) == 2  # here, and in the card
+    assert f"Figure 1: {all_studies()[first].TITLE}" in opening
+
+
+def test_the_headline_is_the_accuracy_if_it_is_there(tmp_path: Path) -> None:
+    names = ["dictionary_growth", "accuracy_length", "baselines"]
+    results = {name: json.loads((RESULTS / f"{name}.json").read_text()) for name in names}
+    for name, result in results.items():
+        store(tmp_path, name, **result)
+    page = read(tmp_path)
+    assert "Figure 2: Accuracy against the length generated" in page.text
+    study = all_studies()["accuracy_length"]
+    found, _, _ = study.in_short(load(study, tmp_path / "data").data).partition(". ")
+    assert page.text.index(found) < page.text.index("Contents and filter")
+    # Its shapes are in the page once, and shown twice.
+    assert page.all("id").count("accuracy_length-figure") == 1
+    assert page.all("href").count("#accuracy_length-figure") == 1
+    assert page.count("svg") == len(names) + 1
+
+
+def test_every_claim_is_in_the_card_of_its_study_once(page: Page, folder: Path) -> None:
+    cards = (folder / "index.html").read_text(encoding="utf-8").split("<section ")[1:]
+    for name, card in zip([name for name in all_studies() if name in SMALL], cards, strict=True):
+        assert f'id="{name}"' in card
+        study = all_studies()[name]
+        verdicts = study.verdicts(load(study, folder / "data").data)
+        text = Page(f"<section {card.partition('</section>')[0]}</section>").text
+        for verdict in verdicts:
+            assert text.count(f"{verdict.outcome} {verdict.claim} Paper") == 1
+            assert f"Paper{verdict.paper}Here{verdict.ours}" in text
+            assert f"Agrees if {verdict.criterion}." in text
+            assert verdict.why in text
+        kinds = Page(card.partition(">")[2].partition("</section>")[0]).classes("li", "claim")
+        assert kinds == [OUTCOMES[verdict.agrees] for verdict in verdicts]
+        assert text.count("Agrees if ") == len(verdicts)
 
 
 def test_verdicts_are_counted(folder: Path, page: Page) -> None:
-    kinds = [a["class"] for tag, a in page.elements if tag == "tr" and "class" in a]
+    kinds = page.classes("li", "claim")
     agree, differ = kinds.count("agrees"), kinds.count("differs")
     assert agree and differ
     counted = f"{agree + differ} claims: {agree} agree, {differ} differ"
-    assert re.search(rf"{counted}s?\. The studies", page.text)
-    assert page.text.count("✓ agrees") == agree
-    assert page.text.count("≠ differs") == differ
+    assert re.search(rf"together\. {counted}s?\. ", page.text)
+    assert f"all {agree + differ} ✓ agrees {agree} ≠ differs {differ} ○ not tested" in page.text
     summary = report.summary(folder)
     assert summary.startswith(counted)
     assert summary.count("| ✓ agrees |\n") == agree
@@ -198,24 +250,44 @@ def test_claims_that_are_not_tested_are_counted_separately(made_up: SimpleNamesp
     made_up.verdicts = lambda data: claims
     page = read(made_up.folder)
     counted = "4 claims: 1 agrees, 1 differs, 2 not tested here"
-    assert page.text.count(counted) == 2  # for all studies, and for this one
-    assert [attributes.get("class") for tag, attributes in page.elements if tag == "tr"][2:6] == [
-        *("agrees", "differs", "untested", "untested"),
-    ]
-    assert page.text.count("Few.○ not tested here") == 2
+    assert page.text.count(counted) == 3  # in the summary, the contents and the card
+    assert "✓1 ≠1 ○2" in page.text
+    assert page.classes("li", "claim") == ["agrees", "differs", "untested", "untested"]
+    assert page.text.count("○ not tested here B") == page.text.count("○ not tested here C") == 1
+    assert page.text.count("Few.") == 2
     summary = report.summary(made_up.folder)
     assert summary.startswith(counted)
     assert summary.count("| ○ not tested here: Few. |\n") == 2
-    # Each outcome has its own colour, and the checkbox hides all rows that do not differ.
+
+
+def test_the_filter_keeps_cards_and_contents_with_a_matching_claim(
+    made_up: SimpleNamespace,
+) -> None:
+    verdict = partial(Verdict, key="key", claim="A", paper="", ours="", criterion="", why="Few.")
+    for outcomes, kinds in (
+        ([None, True], "agrees untested"),
+        ([False], "differs"),
+        ([], ""),
+    ):
+        made_up.verdicts = lambda data, outcomes=outcomes: [verdict(agrees=a) for a in outcomes]
+        page = read(made_up.folder)
+        assert page.classes("section", "card") == page.classes("li", "entry") == [kinds]
+    # Without claims there is nothing to choose among; else all are shown at first.
+    assert "outcome" not in page.all("name")
+    made_up.verdicts = lambda data: [verdict(agrees=True)]
+    radios = [a for _, a in read(made_up.folder).elements if a.get("name") == "outcome"]
+    assert [a["id"] for a in radios if "checked" in a] == ["show-all"]
     style = (Path(report.__file__).parent / "style.css").read_text()
-    colours = re.findall(r"\.(agrees|differs|untested) \.verdict \{ color: (#\w+)", style)
-    assert len(set(dict(colours).values())) == 3
-    assert "body:has(#only-differing:checked) .verdicts :is(.agrees, .untested)," in style
+    for radio in radios[1:]:
+        kind = radio["id"].removeprefix("show-")
+        hidden = f"body:has(#show-{kind}:checked) :is(.claim, .card, .entry):not(.{kind})"
+        assert hidden in style
+    assert "@supports not selector(:has(a)) { .filter { display: none; } }" in style
 
 
 def test_times_are_added_up(page: Page) -> None:
     assert "took 1 min 30 s together" in page.text
-    assert page.text.count("took 30.0 s") == len(SMALL)
+    assert page.text.count("The study took 30.0 s.") == len(SMALL)
 
 
 def test_custom_settings_are_named(page: Page) -> None:
@@ -244,8 +316,8 @@ def test_the_csv_in_the_page_equals_the_csv_file(folder: Path, page: Page) -> No
 def test_everything_is_escaped(made_up: SimpleNamespace) -> None:
     store(made_up.folder, "made_up", settings={f"Key {ODD}": [f"First {ODD}", f"Second {ODD}"]})
     page = read(made_up.folder)
-    settings = ("Key", "First", "Second")
-    for part in ("Title", "Caption", "Header", "Cell", "Claim", "Paper", "Ours", "Why", *settings):
+    texts = ("Title", "In short", "Caption", "Claim", "Paper", "Ours", "Criterion", "Why")
+    for part in (*texts, "Header", "Cell", "Key", "First", "Second"):
         assert f"{part} {ODD}" in page.text
     assert csv_rows(page) == [[f"Header {ODD}", "n"], [f"Cell {ODD}", "1"]]
 
@@ -268,8 +340,8 @@ def test_settings_are_readable(made_up: SimpleNamespace) -> None:
     page = read(made_up.folder)
     for shown in ("trained models", "ntp-laptop, training.steps=4", "1e13, 16,777,216"):
         assert shown in page.text
-    assert page.count("dl") == 2
-    assert page.count("dt") == page.count("dd") == 8
+    assert page.count("dl") == 2 + 1  # one has the numbers of the claim
+    assert page.count("dt") == page.count("dd") == 8 + 2
     assert not re.search(r"\['|\{'|True|None", page.text)
 
 
@@ -277,7 +349,9 @@ def test_a_study_may_have_no_verdicts_and_no_rows(made_up: SimpleNamespace) -> N
     made_up.verdicts = lambda data: []
     made_up.table = lambda data: (["n"], [])
     page = read(made_up.folder)
-    assert "0 claims: 0 agree, 0 differ. The studies ran at gpu scale" in page.text
+    assert "the studies ran at gpu scale and took 30.0 s together" in page.text
+    assert "0 claims: 0 agree, 0 differ." in page.text
+    assert "This study tests no claim of the paper." in page.text
     assert page.count("table") == 0
     assert page.all("download") == []
     assert (made_up.folder / "data/made_up.csv").read_text() == "n\n"

@@ -76,6 +76,7 @@ def draw(name: str, result: Any) -> None:
     """Make everything that a reader sees; every row has as many cells as the header."""
     study = all_studies()[name]
     study.plot(result).draw_without_rendering()
-    assert study.caption(result).endswith(".")
+    for text in (study.in_short(result), study.caption(result)):
+        assert text.endswith(".")
     header, rows = study.table(result)
     assert rows and {len(row) for row in rows} == {len(header)}

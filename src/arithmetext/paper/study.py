@@ -12,7 +12,8 @@ A study tests claims of the paper, usually those about one figure. It is a modul
     settings(scale)    everything that the result depends on, as a frozen dataclass
     run(settings)      compute the Result
     plot(result)       a matplotlib figure
-    caption(result)    what the figure shows, in a few sentences
+    in_short(result)   what was found, in one or two sentences; the first can stand alone
+    caption(result)    what the figure shows, in a few sentences; the first can stand alone
     table(result)      a header and rows: the numbers behind the figure
     verdicts(result)   a `Verdict` (below) on each claim of the paper
 
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SCALES = ("laptop", "gpu", "paper")
+SYMBOLS = {True: "✓", False: "≠", None: "○"}  # of outcomes
 
 Table = tuple[Sequence[str], Sequence[Sequence[Any]]]
 
@@ -91,7 +93,7 @@ class Verdict:
 
     @property
     def symbol(self) -> str:
-        return {True: "✓", False: "≠", None: "○"}[self.agrees]
+        return SYMBOLS[self.agrees]
 
     @property
     def evidence(self) -> str:
@@ -145,6 +147,7 @@ class Study(Protocol):
     def settings(self, scale: str) -> Any: ...
     def run(self, settings: Any) -> Any: ...
     def plot(self, result: Any) -> "Figure": ...
+    def in_short(self, result: Any) -> str: ...
     def caption(self, result: Any) -> str: ...
     def table(self, result: Any) -> Table: ...
     def verdicts(self, result: Any) -> list[Verdict]: ...

@@ -25,6 +25,7 @@ class Finding:
     settings: dict[str, Any]
     seconds: float
     svg: str
+    in_short: str
     caption: str
     header: Sequence[str]
     rows: Sequence[Sequence[Any]]
@@ -64,6 +65,7 @@ def _load_finding(name: str, study: Study, folder: Path) -> Finding:
         settings=result.settings,
         seconds=result.seconds,
         svg=svg(study.plot(result.data), name),
+        in_short=study.in_short(result.data),
         caption=study.caption(result.data),
         header=header,
         rows=rows,

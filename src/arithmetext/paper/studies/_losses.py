@@ -12,7 +12,7 @@ from ...evaluation.estimates import UNKNOWN, Estimate, all_decided_above
 from ...evaluation.learning import BAND, FALL, SLOW
 from ..figures import styles
 from ..study import Table, Verdict
-from ..wording import format_estimate, format_percent, join, plural
+from ..wording import format_estimate, format_percent, join, plural, sentences
 from ._training_runs import Series, TrainingRun
 
 SHOWN = 20  # validations in the figure, at most
@@ -109,6 +109,29 @@ def describe_training(series: Sequence[Series]) -> str:
         f"{trained}: {model['layers']} layers of {model['heads']} heads, L = {model['context']},"
         f" {model['positions']} positions, {join(f'{count:,}' for count in steps)} steps of"
         f" {runs[0].batch:,} tokens on {runs[0].record.environment['device']}."
+    )
+
+
+def describe_plateaus(series: LabelledSeries) -> str:
+    """How many runs leave a plateau, and when, in two sentences."""
+    ends = {
+        label: {
+            size: [run.curve.plateau.end for run in same if run.curve.plateau]
+            for size, same in each.runs.items()
+        }
+        for label, each in series.items()
+        if each.runs
+    }
+    counts = "; ".join(
+        f"with {label}, {sum(map(len, left.values()))} of"
+        f" {sum(map(len, series[label].runs.values()))}"
+        for label, left in ends.items()
+    )
+    label, first = next(((a, left) for a, left in ends.items() if any(left.values())), ("", {}))
+    steps = [f"{np.mean(each):.0f} for D = {size}" for size, each in first.items() if each]
+    return sentences(
+        f"Runs that leave a plateau of the loss: {counts}.",
+        f"With {label} it ends at step {join(steps)} (means over seeds)." if steps else "",
     )
 
 

@@ -49,6 +49,7 @@ from ..wording import (
     format_beta,
     format_estimate,
     format_integer,
+    format_number,
     format_percent,
     format_percents,
     join,
@@ -271,6 +272,18 @@ def _plot_curves(
             label = None if infinite else name
             plot_estimates(axes, x, [estimates[k] for k in part], label=label, ls=lines[i], **style)
     beta_axis(axes, betas, LABELLED)
+
+
+def in_short(result: Result) -> str:
+    gpt, hmm = (result.most_accurate(name) for name in ("GPT-2", "HMM"))
+    lowest = result.curves["GPT-2"][0]
+    return (
+        f"Near {format_integer(result.at)} the best word accuracy of the GPT-2 is"
+        f" {format_number(gpt.accuracy.value)}, at β = {format_beta(gpt.beta)}, and that of the HMM"
+        f" is {format_number(hmm.accuracy.value)}, at β = {format_beta(hmm.beta)}. At β ="
+        f" {format_beta(lowest.beta)}, {format_percents(lowest.malformed, 2)} of the words of the"
+        " GPT-2 are malformed."
+    )
 
 
 def caption(result: Result) -> str:

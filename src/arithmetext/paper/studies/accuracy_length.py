@@ -277,6 +277,22 @@ def _any_slipped(result: Result) -> bool:
     return any(place.summary.slips for place in result.places)
 
 
+def in_short(result: Result) -> str:
+    first, *others = far_places(result.places)
+    means = join(
+        [
+            f"{format_number(first.whole.accuracy.value)} are right near {first.name}",
+            *(f"{format_number(each.whole.accuracy.value)} near {each.name}" for each in others),
+        ]
+    )
+    model = "a stand-in for the paper's model" if result.training.stand_in else "the model"
+    return (
+        f"Of the words that {model} generates, {means}; the paper has around {SETTLED:g}. From"
+        f" {result.far.quarter_tokens} to {result.places[0].whole.tokens} tokens the accuracy"
+        f" changes by {format_estimate(result.far.late_change)}."
+    )
+
+
 def caption(result: Result) -> str:
     how, several = result.generation, result.seeds > 1
     models = (

@@ -28,7 +28,7 @@ from ..runs import (
     several_seeds,
 )
 from ..study import Table, Verdict
-from ..wording import format_estimate, sentences
+from ..wording import format_estimate, format_number, join, sentences
 
 TITLE = "How much of arithmetic models know"
 ORDER = 200
@@ -193,6 +193,20 @@ HOW = {
     FILTER: "reads the whole prompt",
     SEQUENCES: "trained on whole windows",
 }
+
+
+def in_short(result: Result) -> str:
+    at = result.scores[0].scale
+    near = {score.model: score for score in result.scores if score.scale == at}
+    accuracies = join(
+        f"{format_number(score.accuracy.value)} ({name})" for name, score in near.items()
+    )
+    horizon = near["GPT-2"].horizon_by_accuracy
+    level = f"as good as an oracle of B = {horizon:.1f}" if horizon else "better than every oracle"
+    return (
+        f"Shares of words that are right near {format_integer(at)}: {accuracies}. The GPT-2 is"
+        f" {level}."
+    )
 
 
 def caption(result: Result) -> str:

@@ -23,6 +23,7 @@ from ..wording import (
     describe_continuations,
     describe_seeds,
     format_estimate,
+    format_number,
     join,
     sentences,
     undecided,
@@ -133,6 +134,16 @@ def _label(axes: Axes, words: list[str]) -> None:
     )
     for label in (*axes.get_xticklabels()[:inner], *axes.get_yticklabels()[:inner]):
         label.set_fontweight("bold")
+
+
+def in_short(result: Result) -> str:
+    errors = result.confusion["GPT-2"].errors
+    return (
+        f"At square-free words, {format_number(errors.at_square_free.value)} of the errors of the"
+        " GPT-2 are other square-free words; errors that do not depend on the true word would give"
+        f" {format_number(errors.by_chance)}. Such confusions are"
+        f" {format_number(errors.within.value)} of all its errors."
+    )
 
 
 def caption(result: Result) -> str:

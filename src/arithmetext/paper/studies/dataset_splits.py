@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from ...text.splits import CHUNKS, far_window, splits
 from ..figures import COLOURS
 from ..study import Table, Verdict
-from ..wording import format_integer
+from ..wording import format_integer, join
 
 TITLE = "Training, validation and test"
 ORDER = 50
@@ -121,6 +121,14 @@ def plot(result: Result) -> Figure:
         axes.set_yticks([])
     figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     return figure
+
+
+def in_short(result: Result) -> str:
+    totals = join(f"{total:,} words for {use}" for use, total in result.totals.items())
+    return (
+        f"The text of 2..{format_integer(result.n)} and the windows beyond it have {totals}. Of"
+        f" their {len(result.ranges)} ranges, {result.overlaps or 'none'} overlap."
+    )
 
 
 def caption(result: Result) -> str:

@@ -13,6 +13,7 @@ from ...integers import format_integer
 from ...search.sentences import find, find_runs, parse_sentence
 from ..figures import LINES, MARKERS
 from ..study import Table, Verdict
+from ..wording import plural
 
 TITLE = "Sentences that arithmetic decides"
 ORDER = 15
@@ -115,6 +116,17 @@ def _plot_counts(axes: Axes, row: Occurrences, powers: range, **style: Any) -> N
     axes.plot(list(counts), list(counts.values()), label=row.what, **style)
 
 
+def in_short(result: Result) -> str:
+    as_expected = [row for row in result.decided if _as_expected(row)]
+    rarest = min(result.recurrent, key=lambda row: row.count)
+    return (
+        f"{len(as_expected)} of {len(result.decided)} sentences that arithmetic decides occur up to"
+        f" {format_integer(result.searched_to)} exactly where it says. The rarest of"
+        f" {len(result.recurrent)} other sentences, “{rarest.what}”, begins at"
+        f" {plural(rarest.count, 'integer')}."
+    )
+
+
 def caption(result: Result) -> str:
     nowhere = [row.what for row in result.decided if not row.count]
     return (
@@ -143,12 +155,16 @@ def verdicts(result: Result) -> list[Verdict]:
             ours=f"{_places(row.first)} up to {format_integer(result.searched_to)} (every start"
             " examined)",
             criterion="the search finds exactly the paper's starts",
-            agrees=row.first == row.expected and row.count == len(row.expected),
+            agrees=_as_expected(row),
             why=row.why,
         )
         for row in result.decided
         if row.in_paper
     ]
+
+
+def _as_expected(row: Decided) -> bool:
+    return row.first == row.expected and row.count == len(row.expected)
 
 
 def _places(starts: list[int]) -> str:

@@ -83,6 +83,15 @@ def _rescaled(n: int, size: int) -> float:
     return log(size) * log(log(n)) / log(n)
 
 
+def in_short(result: Result) -> str:
+    last = format_integer(result.counted_at[-1])
+    return (
+        f"The integers up to 1e11 make {result.words_at(10**11):,} different words, and those up to"
+        f" {last} make {result.counts[-1]:,}. Between 1e11 and 1e12 the number of words grows like"
+        f" n^{result.exponent:.3f}."
+    )
+
+
 def caption(result: Result) -> str:
     return (
         "Number of different words among 2..n. Left: on the paper's axes. Right: the number itself."

@@ -45,7 +45,7 @@ from ..runs import (
     several_seeds,
 )
 from ..study import Table, Verdict
-from ..wording import cell, format_estimate, sentences
+from ..wording import cell, format_estimate, format_number, sentences
 
 TITLE = "Is the model an oracle of residues?"
 ORDER = 210
@@ -351,6 +351,17 @@ def _plot_transfer(accuracy: Axes, nats: Axes, result: Result) -> None:
     accuracy.legend(fontsize=7)
     accuracy.set_title(f"oracles of B = {result.oracle_bound}", fontsize=9)
     nats.set_xlabel("integers near")
+
+
+def in_short(result: Result) -> str:
+    recall = [each for each in result.recall if each.primes][-1]
+    return (
+        "Of the oracles that know n modulo the powers of the primes up to B, that of B ="
+        f" {result.oracle_bound} has the accuracy closest to the model's. Where a prime from"
+        f" {recall.primes[0]} to {recall.primes[-1]} divides n,"
+        f" {format_number(recall.model.value)} of the model's words are right, and"
+        f" {format_number(recall.best_match.value)} of this oracle's."
+    )
 
 
 def caption(result: Result) -> str:

@@ -19,7 +19,7 @@ from ..figures import legend_above, plot_estimates, styles
 from ..outputs import Arrays
 from ..runs import TESTS_FAR, TrainedModel, hmm, ntp, several_seeds
 from ..study import Table, Verdict
-from ..wording import format_estimate, format_integer, join, seeds_in_words
+from ..wording import format_estimate, format_integer, format_number, join, seeds_in_words
 
 TITLE = "Impossible words against misplaced words"
 ORDER = 147
@@ -112,6 +112,17 @@ def plot(result: Result) -> Figure:
     axes.grid(axis="y", alpha=0.3)
     legend_above(axes, 2)
     return figure
+
+
+def in_short(result: Result) -> str:
+    pairs = " and ".join(
+        f"{format_number(summary.paired['elsewhere'].value)} of the pairs for the {name}"
+        for name, summary in result.models.items()
+    )
+    return (
+        f"Impossible words are less likely than misplaced ones in {pairs}. The HMM sees one token"
+        " only, so an effect that it shows too needs no longer context."
+    )
 
 
 def caption(result: Result) -> str:

@@ -89,6 +89,15 @@ def plot(result: Result) -> Figure:
     return figure
 
 
+def in_short(result: Result) -> str:
+    first, second = sorted(result.maximum_between)
+    return (
+        f"Of {result.chunks} chunks of {format_integer(result.chunk_size)} words, chunks {first}"
+        f" and {second} differ most, by {result.maximum:.4f} bits. The last two chunks differ by"
+        f" {result.last_against_all[-1]:.1g} bits."
+    )
+
+
 def caption(result: Result) -> str:
     first, second = result.maximum_between
     return (

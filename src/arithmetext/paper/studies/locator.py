@@ -162,6 +162,16 @@ def plot(result: Result) -> Figure:
     return figure
 
 
+def in_short(result: Result) -> str:
+    longest, shortest = result.longest, result.repeats[0]
+    return (
+        f"{longest.found} of {longest.windows} windows of {longest.length} words were located, at"
+        f" one place only. Of the windows of {shortest.length} words below"
+        f" {format_integer(result.counted)}, a share of {shortest.share:.2g} occurs there more than"
+        " once."
+    )
+
+
 def caption(result: Result) -> str:
     text = (
         f"Left: the share of {result.rows[0].windows} windows of consecutive words, drawn uniformly"

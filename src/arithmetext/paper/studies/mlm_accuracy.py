@@ -34,7 +34,7 @@ from ...evaluation.masking import (
 from ...training.config import PREDICTED_SHARE
 from ..runs import TEST_NEAR, TESTS_FAR, TrainedModel, TrainingFacts, mlm
 from ..study import Table, Verdict, if_papers_model
-from ..wording import format_beta, format_estimate, format_integer, join
+from ..wording import format_beta, format_estimate, format_integer, format_number, join
 
 TITLE = "Filling gaps"
 ORDER = 175
@@ -189,6 +189,17 @@ def _plot_grid(axes: Axes, grid: AccuracyGrid, highest: float) -> AxesImage:
     axes.set_yticks(range(len(grid.betas)), [format_beta(beta) for beta in grid.betas])
     axes.tick_params(length=0)
     return image
+
+
+def in_short(result: Result) -> str:
+    best, good = result.best_region, result.good_region
+    model = "a stand-in for the paper's model" if result.training.stand_in else "the model"
+    return (
+        f"Of the masked tokens, {model} finds at least"
+        f" {format_number(best.lowest.accuracy.value)} where the paper has more than"
+        f" {best.level:g}, and at least {format_number(good.lowest.accuracy.value)} where the paper"
+        f" has more than {good.level:g}. The highest share is {result.highest:.3f}."
+    )
 
 
 def caption(result: Result) -> str:

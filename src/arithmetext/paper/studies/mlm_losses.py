@@ -27,6 +27,7 @@ from ..wording import join, plural
 from ._losses import (
     define_plateau,
     describe_lowest_losses,
+    describe_plateaus,
     describe_ratio,
     describe_training,
     draw_legend,
@@ -172,6 +173,12 @@ def _draw_others(axes: Axes, result: Result) -> dict[str, str]:
             draw_smoothed(axes, run, SEARCHED, color="0.3", ls=line, lw=1.8)
             lines[label] = line
     return lines
+
+
+def in_short(result: Result) -> str:
+    return describe_plateaus(
+        {"learned positions": result.learned, "rotary positions": result.rotary}
+    )
 
 
 def caption(result: Result) -> str:

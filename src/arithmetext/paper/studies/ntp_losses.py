@@ -22,6 +22,7 @@ from ..wording import format_percent
 from ._losses import (
     define_plateau,
     describe_lowest_losses,
+    describe_plateaus,
     describe_ratio,
     describe_training,
     draw_legend,
@@ -171,6 +172,12 @@ def _draw_ends(axes: Axes, result: Result) -> None:
     axes.set_title("one marker per run", fontsize=10)
     if axes.get_legend_handles_labels()[0]:
         axes.legend(fontsize=8, frameon=False, loc="lower right")
+
+
+def in_short(result: Result) -> str:
+    return describe_plateaus(
+        {f"{warmup:,} warm-up steps": each for warmup, each in result.series.items()}
+    )
 
 
 def caption(result: Result) -> str:

@@ -85,6 +85,16 @@ def plot(result: Result) -> Figure:
     return figure
 
 
+def in_short(result: Result) -> str:
+    row, *further = _longest(result)
+    oriented = [each for each in further if each.above_floor]
+    return (
+        f"From {format_integer(row.start)} on, the pairs of words differ from the reversed pairs by"
+        f" {row.text:.3g} bits, and random reversal would give {row.floor:.3g}. Of the"
+        f" {len(further)} ranges that begin later, {len(oriented)} are above this noise floor."
+    )
+
+
 def caption(result: Result) -> str:
     return (
         "Jensen–Shannon divergence between the pairs of consecutive words and the same pairs"
@@ -108,7 +118,7 @@ def verdicts(result: Result) -> list[Verdict]:
 
     A divergence below the noise floor proves nothing; then the claim is not tested.
     """
-    row, *further = [max(rows, key=lambda row: row.count) for rows in result.by_start().values()]
+    row, *further = _longest(result)
     return [
         Verdict(
             key="oriented",
@@ -122,6 +132,11 @@ def verdicts(result: Result) -> list[Verdict]:
             " a text that is not above it may still be oriented; more integers may show that.",
         )
     ]
+
+
+def _longest(result: Result) -> list[Row]:
+    """The longest range from each start."""
+    return [max(rows, key=lambda row: row.count) for rows in result.by_start().values()]
 
 
 def _describe(row: Row) -> str:

@@ -38,6 +38,7 @@ from ..wording import (
     describe_continuations,
     describe_seeds,
     format_estimate,
+    format_number,
     format_percent,
     format_share,
     join,
@@ -211,6 +212,19 @@ def _label_words(axes: Axes, drawn: dict[str, Scores]) -> None:
             bbox={"color": "white", "pad": 1},
             zorder=6,
         )
+
+
+def in_short(result: Result) -> str:
+    at_primes = "; ".join(
+        f"the {name} {_number_beside_papers(result, name, 'precision')} and"
+        f" {_number_beside_papers(result, name, 'recall')}"
+        for name in ("GPT-2", "HMM")
+    )
+    return (
+        f"Precision and recall at primes, with the paper's in parentheses: {at_primes}. The F1 of"
+        f" the GPT-2 is higher than that of the HMM for {result.f1.higher} of {result.f1.words}"
+        f" words, and lower for {result.f1.lower}."
+    )
 
 
 def caption(result: Result) -> str:
@@ -398,6 +412,11 @@ def _measure_of(scores: Scores, measure: str, word: str = PRIMES) -> Estimate:
     score = scores.get(word)
     estimate: Estimate = getattr(score, measure) if score else UNKNOWN
     return estimate
+
+
+def _number_beside_papers(result: Result, name: str, measure: str) -> str:
+    right, among = PAPER_PRIMES[name, measure]
+    return f"{format_number(_measured(result, name, measure).value)} ({right / among:.4f})"
 
 
 def _undefined(name: str, measure: str, word: str) -> str:

@@ -23,6 +23,7 @@ from ..wording import (
     describe_continuations,
     describe_seeds,
     format_estimate,
+    format_number,
     format_share,
     over_prompts_in_words,
     sentences,
@@ -199,6 +200,16 @@ def _style(word: str) -> dict[str, Any]:
     if word == PRIME_WORD:
         return {"facecolor": COLOURS[1], "hatch": "///"}
     return {"facecolor": COLOURS[2] if is_square_free(word) else "0.85"}
+
+
+def in_short(result: Result) -> str:
+    gpt, hmm = (result.primes[name]["generated"] for name in ("GPT-2", "HMM"))
+    return (
+        "Where the text has a prime, the GPT-2 writes the word of a prime in"
+        f" {format_number(gpt.right.value)} of the places and the HMM in"
+        f" {format_number(hmm.right.value)}. Of the wrong words of the GPT-2 there,"
+        f" {format_number(gpt.wrong_square_free.value)} are square-free."
+    )
 
 
 def caption(result: Result) -> str:

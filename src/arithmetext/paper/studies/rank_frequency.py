@@ -83,6 +83,17 @@ def _fitted(fit: Fit, rank: int) -> float:
     return exp(fit.a - fit.b * log(rank) - fit.c * log(rank) ** 2)
 
 
+def in_short(result: Result) -> str:
+    _, second, *_, last = result.fits
+    fits = result.fits[last]
+    return (
+        f"At 1e{last} a power law misses ln f by {fits.zipf.rms:.2f} on average, and a parabola by"
+        f" {fits.parabola.rms:.2f} (root mean square). Of the {LISTED} most frequent words up to"
+        f" 1e{second}, {result.stable_words} are still among the {LISTED} most frequent up to"
+        f" 1e{last}."
+    )
+
+
 def caption(result: Result) -> str:
     power, fits = list(result.fits.items())[-1]
     return (

@@ -32,7 +32,16 @@ from ..sweeps import (
     sweep,
     with_rate,
 )
-from ..wording import cell, format_estimate, format_percent, join, plural, sentences, undecided
+from ..wording import (
+    cell,
+    format_estimate,
+    format_number,
+    format_percent,
+    join,
+    plural,
+    sentences,
+    undecided,
+)
 from ._scaling import Point, Result, SeedRun, Settings, best_rate, summarise, value_of
 
 TITLE = "Accuracy against context, text, vocabulary and model size"
@@ -178,6 +187,21 @@ def _plot_learning(axes: Axes, points: dict[str, Point]) -> None:
             axes.plot(words / 1e6, nats, ms=3, lw=0.8, label=None if k else value, **style)
     axes.set_xlabel("million words read")
     axes.legend(fontsize=7)
+
+
+def in_short(result: Result) -> str:
+    reference = join(f"{axis} = {value}" for axis, value in result.reference.items())
+    largest = join(
+        f"{max(abs(value_of(pair.change)) for pair in pairs):.3f} with {axis}"
+        for axis, pairs in result.pairs.items()
+    )
+    first = next(iter(result.axes["ρ"]))
+    return (
+        f"The model of {reference} gets {format_number(result.middle.accuracy.value)} of its words"
+        f" right; its accuracy minus that of ρ = {first} is"
+        f" {format_number(result.whole_rise.value)}. Between two models the accuracy changes by at"
+        f" most {largest}."
+    )
 
 
 def caption(result: Result) -> str:

@@ -335,6 +335,18 @@ def _plot_observations(axes: Axes, result: Result) -> None:
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.1), ncols=3, frameon=False, fontsize=9)
 
 
+def in_short(result: Result) -> str:
+    short, long = result.primary.short("GPT-2")[-1], result.primary.long("GPT-2")[0]
+    theirs = result.primary.long("HMM")[0]
+    return (
+        f"To the GPT-2, {format_percents(long.above_low)} of prompts with {long.run} square-free"
+        " words in a row, which never occur, are as likely as true prompts, and"
+        f" {format_percents(short.above_low)} of prompts with {short.run}, which do occur. To the"
+        f" HMM, {format_percents(theirs.in_bulk)} of the prompts with {theirs.run} lie in the bulk"
+        " of the true prompts."
+    )
+
+
 def caption(result: Result) -> str:
     prompts = result.prompts
     seeds = seeds_in_words({name: n for name, n in result.seeds.items() if name != FILTER})

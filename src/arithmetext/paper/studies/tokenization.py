@@ -178,6 +178,17 @@ def _head_name(heads: HeadsByDistance) -> str:
     return f"layer {heads.layer + 1}, head {heads.head + 1}"
 
 
+def in_short(result: Result) -> str:
+    first, last = result.settings.integers
+    cut, attention = result.cut.tokens, result.attention
+    same = "as in the paper" if cut == PAPER_TOKENS else "not as in the paper"
+    return (
+        f"The words of {first} to {last} are cut into {len(cut)} tokens, {same}. Apart from itself,"
+        f" the last token attends most to token {attention.most}"
+        f" ({format_percent(attention.largest)})."
+    )
+
+
 def caption(result: Result) -> str:
     how, attention, [(origin, heads), *others] = result.settings, result.attention, result.heads
     seeds = ""

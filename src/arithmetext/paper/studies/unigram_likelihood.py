@@ -45,7 +45,7 @@ from ..figures import MARKERS, legend_above, plot_estimates, ridges, styles, tok
 from ..outputs import Arrays
 from ..runs import TEST_NEAR, TrainedModel, TrainingFacts, ntp, several_seeds
 from ..study import Table, Verdict, if_papers_model
-from ..wording import format_estimate, format_integer, plural, sentences, undecided
+from ..wording import format_estimate, format_integer, format_number, plural, sentences, undecided
 
 TITLE = "True text against random tokens"
 ORDER = 140
@@ -298,6 +298,18 @@ def _plot_readers(axes: Axes, result: Result) -> None:
     axes.set_ylabel("area, text against\nreversed text")
     axes.grid(axis="y", alpha=0.3)
     legend_above(axes, 3)
+
+
+def in_short(result: Result) -> str:
+    since, first = disjoint_from(result.random), result.random[0]
+    disjoint = f"disjoint from {since} tokens on" if since else "never disjoint"
+    last = result.random[-1].length
+    return (
+        "The likelihoods of true text and of random tokens overlap by"
+        f" {format_number(result.short_overlap.value)} at {first.length} tokens and are"
+        f" {disjoint}. At {last} tokens the area under the ROC curve against shuffled words is"
+        f" {format_number(result.areas('shuffled')[-1].value)}."
+    )
 
 
 def caption(result: Result) -> str:

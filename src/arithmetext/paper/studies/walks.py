@@ -180,6 +180,18 @@ def _draw_local(axes: Axes, result: Result) -> None:
         axes.text(0.04, height, label, transform=axes.transAxes, fontsize=9)
 
 
+def in_short(result: Result) -> str:
+    crossing = "; ".join(
+        f"from {format_integer(each.start)}, {each.crossing} of {len(each.walks)}"
+        for each in result.stretches
+    )
+    remaining = sum(each.superdiffusive for each in result.local)
+    return (
+        f"Words whose walks become superdiffusive in long windows: {crossing}. Around the local"
+        f" trend of the density, {remaining} of {len(result.local)} stay superdiffusive."
+    )
+
+
 def caption(result: Result) -> str:
     crossings = " ".join(
         f"From {format_integer(stretch.start)}, {stretch.crossing} of {len(stretch.walks)} words"
