@@ -21,20 +21,24 @@ from arithmetext.tokens import BPE
 from .cases import Case, draw, edited, outcomes
 
 HOW = study.AttentionSettings((5, 14), 10**9, windows=4, farthest=12, seed=0)
-TOKENIZER = BPE.train(256, ranges=[(2, 10**6)], lines=256)
 KEYS = ["eight-tokens", "kinds-of-tokens", "one-token-per-merge"]
+
+
+@cache
+def tokenizer() -> BPE:
+    return BPE.train(256, ranges=[(2, 10**6)], lines=256)
 
 
 @cache
 def measured() -> Arrays:
     text = splits(10**8)
     model = GPT(GPTConfig(layers=2, heads=2, context=64), vocabulary=256, causal=True)
-    subject = EvaluatedModel("it", model.eval(), TOKENIZER, 64, text.train, text.seen)
+    subject = EvaluatedModel("it", model.eval(), tokenizer(), 64, text.train, text.seen)
     return study.attention_weights(subject, HOW)
 
 
 def result(seeds: int = 1) -> study.Result:
-    return study.summarise([measured()] * seeds, HOW, TOKENIZER, 64, (2, 12), {256: 1.5})
+    return study.summarise([measured()] * seeds, HOW, tokenizer(), 64, (2, 12), {256: 1.5})
 
 
 @cache
