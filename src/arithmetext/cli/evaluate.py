@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 MOST_WORDS = 10**6  # of `nt generate`; a GPT on a CPU generates these in hours
+WITHOUT_A_FOLDER = ("pretrained", "locator", "ngram-8", "oracle-13")  # models, for completion
 MOST_PROMPTS = 10**6  # of `nt evaluate`; more would only improve the third digit of accuracies
 
 
@@ -29,8 +30,8 @@ Model = Annotated[
     str,
     typer.Argument(
         metavar="RUN",
-        help="Folder of a run, or a baseline: locator, ngram-K or oracle-B.",
-        autocompletion=one_of(lambda: [*sorted(_runs()), "locator", "ngram-8", "oracle-13"]),
+        help="Folder of a run, pretrained, or a baseline: locator, ngram-K or oracle-B.",
+        autocompletion=one_of(lambda: [*sorted(_runs()), *WITHOUT_A_FOLDER]),
     ),
 ]
 
@@ -53,8 +54,11 @@ def evaluate(
     Measures the accuracy of continuations, and compares the likelihood of the text with that of
     made-up text; for a masked model, the share of masked tokens that are predicted right. Intervals
     are 95 % intervals. A GPT reads its whole context again for each token, so use a GPU for large
-    models. The baselines are the locator, n-grams of K words (such as ngram-8), and the oracle,
-    which knows n modulo all powers of the primes up to B (such as oracle-13).
+    models.
+
+    `pretrained` is a small GPT that comes with the package. The baselines are the locator, n-grams
+    of K words (such as ngram-8), and the oracle, which knows n modulo all powers of the primes up
+    to B (such as oracle-13).
     """
     from ..evaluation.report import evaluations
 
@@ -89,8 +93,9 @@ def generate(
 ) -> None:
     """Continue the text with a model, beside the true words.
 
-    The baselines are the locator, n-grams of K words (such as ngram-8), and the oracle, which knows
-    n modulo all powers of the primes up to B (such as oracle-13).
+    `pretrained` is a small GPT that comes with the package. The baselines are the locator, n-grams
+    of K words (such as ngram-8), and the oracle, which knows n modulo all powers of the primes up
+    to B (such as oracle-13).
     """
     from rich.console import Console
 
