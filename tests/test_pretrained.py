@@ -15,7 +15,7 @@ from arithmetext.evaluation import evaluate as evaluating
 from arithmetext.evaluation.estimates import Estimate, ratio
 from arithmetext.evaluation.generation import continue_prompts
 from arithmetext.evaluation.prompts import draw
-from arithmetext.evaluation.publish import publish
+from arithmetext.evaluation.publish import main, publish
 from arithmetext.evaluation.scoring import score
 from arithmetext.evaluation.subjects import subject
 from arithmetext.evaluation.words import accuracies
@@ -150,9 +150,19 @@ def test_publishing_again_replaces_the_files(
     assert "At each place 9 prompts of" in (folder / "README.md").read_text("utf-8")
 
 
-def test_other_runs_are_not_published(finished: Path, tmp_path: Path) -> None:
+def test_other_runs_are_not_published(
+    finished: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with pytest.raises(InputError, match=r"no run of the recipe pretrained: tokens\.size = 32 and"):
         publish(finished, tmp_path / "published")
     with pytest.raises(InputError, match="not the folder of a run"):
         publish(tmp_path / "nowhere", tmp_path / "published")
     assert not (tmp_path / "published").exists()
+    monkeypatch.setattr("sys.argv", ["publish", str(tmp_path / "nowhere")])
+    with pytest.raises(SystemExit) as refused:
+        main()
+    answer = capsys.readouterr()
+    assert (refused.value.code, answer.out, answer.err.count("\n")) == (2, "", 1)

@@ -5,7 +5,6 @@ measures the rounded model, and writes it to `models/pretrained` with a model ca
 """
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -213,7 +212,7 @@ def main() -> None:
     try:
         publish(parser.parse_args().run, PRETRAINED)
     except InputError as error:
-        sys.exit(str(error))
+        parser.exit(2, f"{error}\n")
 
 
 if __name__ == "__main__":
