@@ -69,6 +69,7 @@ def test_values(candidates, tmp_path: Path) -> None:
     assert candidates("evaluate", "runs/") == ["runs/mine"]
     assert candidates("generate", "o") == ["oracle-13"]
     assert candidates("explore", "runs/mine", "n") == ["ngram-8"]
+    assert candidates("evaluate", "p") == ["pretrained"]
     assert candidates("sequence", "") == list(FIELDS)
     assert candidates("arrays", "2", "9", "--fields", "mobius,h") == ["mobius,height"]
 

@@ -390,7 +390,7 @@ def test_the_names_of_recipes(capsys: pytest.CaptureFixture[str]) -> None:
         for size in ("-d64", "", "-d1024")
         for rho in ("-rho0.25", "-rho0.5", "", "-rho2")
     }
-    expected |= {"hmm-laptop"} | {
+    expected |= {"hmm-laptop", "pretrained"} | {
         f"hmm-{kind}{size}" for kind in ("paper", "sequence") for size in ("-d64", "", "-d1024")
     }
     assert set(RECIPES) == expected
@@ -419,7 +419,7 @@ def test_recipes(name: str) -> None:
     config = RECIPES[name]()
     assert config.checked() == config == recipe(name)
     gpt = isinstance(config.model, GPTConfig)
-    assert name.startswith(f"{config.task}-" if gpt else "hmm-")
+    assert name == "pretrained" or name.startswith(f"{config.task}-" if gpt else "hmm-")
     assert config.n == 10**11
     for processes in (1, 2, 4, 8):
         micro, times = micro_batches(config, processes)
@@ -434,7 +434,7 @@ def test_recipes(name: str) -> None:
         assert (config.model.context, config.model.positions) == (1024, "learned")
         assert config.training.optimizer == "adamw"
     elif gpt:
-        assert name == f"{config.task}-laptop"
+        assert name in (f"{config.task}-laptop", "pretrained")
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,8 @@ def test_intervals_hold_what_they_should() -> None:
 
 
 def test_what_is_not_there_is_named(refused: Any, tmp_path: Path) -> None:
-    assert "there is no folder nowhere" in refused("evaluate", "nowhere")
+    message = refused("evaluate", "nowhere")
+    assert "there is no folder nowhere; models without a folder are: pretrained," in message
     begun = tmp_path / "begun"
     (begun / "checkpoints").mkdir(parents=True)
     recipe("ntp-laptop").save(begun / "config.json")

@@ -156,13 +156,17 @@ def test_ids_are_those_of_transformers(tmp_path: Path, positions: str, kind: str
 
 
 @each_kind_of_positions
-def test_files(tmp_path: Path, positions: str) -> None:
-    save_pretrained(make(positions).bfloat16(), tokenizer(), tmp_path / "new" / "model")
+@pytest.mark.parametrize(
+    ("dtype", "stored"), [(torch.float32, "F32"), (torch.bfloat16, "BF16")], ids=str
+)
+def test_files(tmp_path: Path, positions: str, dtype: torch.dtype, stored: str) -> None:
+    model = make(positions).bfloat16()
+    save_pretrained(model, tokenizer(), tmp_path / "new" / "model", dtype=dtype)
     folder = tmp_path / "new" / "model"
     names = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
     assert {path.name for path in folder.iterdir()} == names
     config = json.loads((folder / "config.json").read_text())
-    assert config["dtype"] == "float32"
+    assert config["dtype"] == str(dtype).removeprefix("torch.")
     assert config["arithmetext"] == {"causal": True}
     assert config["bos_token_id"] is config["eos_token_id"] is None
     dropouts = [value for key, value in config.items() if "drop" in key]
@@ -171,7 +175,7 @@ def test_files(tmp_path: Path, positions: str) -> None:
     with safe_open(folder / "model.safetensors", "pt") as file:
         assert file.metadata() == {"format": "pt"}
         assert not {"lm_head.weight", "embed_out.weight"} & set(file.keys())
-        assert {file.get_slice(name).get_dtype() for name in file.keys()} == {"F32"}  # noqa: SIM118
+        assert {file.get_slice(name).get_dtype() for name in file.keys()} == {stored}  # noqa: SIM118
 
 
 @each_task

@@ -98,7 +98,12 @@ def test_what_is_packaged(distributions: tuple[Path, Path]) -> None:
         for path in source.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert {"arithmetext/py.typed", "arithmetext/paper/report/style.css"} <= ours
+    assert {
+        "arithmetext/py.typed",
+        "arithmetext/paper/report/style.css",
+        "arithmetext/models/pretrained/model.safetensors",
+    } <= ours
+    assert all(path.stat().st_size < 12 * 10**6 for path in distributions)
     with zipfile.ZipFile(distributions[1]) as archive:
         packages = {name for name in archive.namelist() if ".dist-info/" not in name}
         about = {name.partition(".dist-info/")[2] for name in archive.namelist()}

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 MOST_WORDS = 10**6  # of `nt generate`; a GPT on a CPU generates these in hours
 MOST_PROMPTS = 10**6  # of `nt evaluate`; more would only improve the third digit of accuracies
+WITHOUT_A_FOLDER = ("pretrained", "locator", "ngram-8", "oracle-13")  # models, for completion
 
 
 def _runs() -> Iterator[str]:
@@ -25,12 +26,12 @@ def _runs() -> Iterator[str]:
     return (str(path.parent) for path in Path("runs").glob("*/config.json"))
 
 
-complete_model = one_of(lambda: [*sorted(_runs()), "locator", "ngram-8", "oracle-13"])
+complete_model = one_of(lambda: [*sorted(_runs()), *WITHOUT_A_FOLDER])
 Model = Annotated[
     str,
     typer.Argument(
         metavar="RUN",
-        help="Folder of a run, or a baseline: locator, ngram-K or oracle-B.",
+        help="Folder of a run, pretrained, or a baseline: locator, ngram-K or oracle-B.",
         autocompletion=complete_model,
     ),
 ]
@@ -54,8 +55,11 @@ def evaluate(
     Measures the accuracy of continuations, and compares the likelihood of the text with that of
     made-up text; for a masked model, the share of masked tokens that are predicted right. Intervals
     are 95 % intervals. A GPT reads its whole context again for each token, so use a GPU for large
-    models. The baselines are the locator, n-grams of K words (such as ngram-8), and the oracle,
-    which knows n modulo all powers of the primes up to B (such as oracle-13).
+    models.
+
+    `pretrained` is a small GPT that comes with the package. The baselines are the locator, n-grams
+    of K words (such as ngram-8), and the oracle, which knows n modulo all powers of the primes up
+    to B (such as oracle-13).
     """
     from ..evaluation.report import evaluations
 
@@ -90,8 +94,9 @@ def generate(
 ) -> None:
     """Continue the text with a model, beside the true words.
 
-    The baselines are the locator, n-grams of K words (such as ngram-8), and the oracle, which knows
-    n modulo all powers of the primes up to B (such as oracle-13).
+    `pretrained` is a small GPT that comes with the package. The baselines are the locator, n-grams
+    of K words (such as ngram-8), and the oracle, which knows n modulo all powers of the primes up
+    to B (such as oracle-13).
     """
     from rich.console import Console
 

@@ -22,7 +22,7 @@ QUARTER = "a quarter of the context"
 class Evaluation:
     """What was measured of a model near one integer; `str` makes the text of `nt evaluate`."""
 
-    run: str  # folder of a run, or name of a baseline
+    run: str  # folder of a run, or name of another model
     model: str  # description
     context: int
     prompts: int
@@ -42,7 +42,7 @@ def evaluate(
 ) -> Evaluation:
     """Measure a model near `at`, on text that it was not trained on.
 
-    The model is the folder of a run, or a baseline: locator, ngram-K or oracle-B.
+    The model is the folder of a run, "pretrained", or a baseline: locator, ngram-K or oracle-B.
     """
     [evaluation] = evaluations(run, [at], prompts=prompts, seed=seed)
     return evaluation

@@ -41,18 +41,21 @@ class EvaluatedModel:
 
 
 def subject(name: str, at: int) -> EvaluatedModel:
-    """The model with this name: a run's folder, locator, ngram-K or oracle-B.
+    """The model with this name: a run's folder, pretrained, locator, ngram-K or oracle-B.
 
-    An oracle answers only for the 2^20 integers from `at` on.
+    A folder with the name of another model comes first. An oracle answers only for the 2^20
+    integers from `at` on.
     """
     folder = Path(name)
     if folder.is_dir():
-        return _trained(folder)
+        return _trained(folder, name)
+    if name == "pretrained":
+        return _trained(files.PRETRAINED, name)
     match = re.fullmatch(r"(locator|ngram|oracle)(?:-(\d{1,6}))?", name)
     if match is None or (match[1] == "locator") != (match[2] is None):
         raise InputError(
-            f"there is no folder {name}; models without a folder are: locator, ngram-K, oracle-B,"
-            " such as ngram-8 and oracle-13"
+            f"there is no folder {name}; models without a folder are: pretrained, locator, ngram-K"
+            " and oracle-B, such as ngram-8 and oracle-13"
         )
     if match[1] == "locator":
         bpe = BPE.train(256)
@@ -66,7 +69,7 @@ def subject(name: str, at: int) -> EvaluatedModel:
     return EvaluatedModel(name, oracle, words, DEFAULT_CONTEXT, (), ())
 
 
-def _trained(folder: Path) -> EvaluatedModel:
+def _trained(folder: Path, name: str) -> EvaluatedModel:
     """The model in a run's folder, or in a model folder.
 
     A model folder outside a run does not record its training ranges, so the paper's are assumed.
@@ -88,4 +91,4 @@ def _trained(folder: Path) -> EvaluatedModel:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     ready = model.for_inference(device)
     context = model.config.context
-    return EvaluatedModel(str(folder), ready, tokenizer, context, text.train, text.seen)
+    return EvaluatedModel(name, ready, tokenizer, context, text.train, text.seen)

@@ -22,6 +22,9 @@ from .unfilled import unfilled
 
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
 
+# A trained model that comes with the package; its README.md says how it was made.
+PRETRAINED = Path(__file__).parent / "pretrained"
+
 
 def save(model: TrainableModel, tokenizer: Tokenizer, folder: Path) -> None:
     """Write the files that `load` reads; the config comes last."""

@@ -172,8 +172,13 @@ ARCHITECTURES = {
 }
 
 
-def save_pretrained(model: GPT, tokenizer: Tokenizer, folder: Path) -> None:
-    """Write files that `AutoModelForCausalLM` and `AutoTokenizer` read; the config comes last."""
+def save_pretrained(
+    model: GPT, tokenizer: Tokenizer, folder: Path, *, dtype: torch.dtype = torch.float32
+) -> None:
+    """Write files that `AutoModelForCausalLM` and `AutoTokenizer` read; the config comes last.
+
+    The weights are rounded to `dtype`.
+    """
     if model.vocabulary not in (tokenizer.size, tokenizer.size + 1):
         raise InputError(
             f"a model of {model.vocabulary} tokens does not go with a tokenizer of"
@@ -189,11 +194,11 @@ def save_pretrained(model: GPT, tokenizer: Tokenizer, folder: Path) -> None:
         **dict.fromkeys(architecture.dropouts, 0.0),
         "bos_token_id": None,  # the text has no end, and generation would stop at such a token
         "eos_token_id": None,
-        "dtype": "float32",
+        "dtype": str(dtype).removeprefix("torch."),
         _RECORD: {"causal": model.causal},
     }
     tensors = {
-        name: view.to("cpu", torch.float32).reshape(shape).contiguous()
+        name: view.to("cpu", dtype).reshape(shape).contiguous()
         for name, view, shape in architecture.views(model)
     }
     make_folder(folder)

@@ -1,0 +1,219 @@
+"""Make the model `pretrained`, which comes with the package, from a run of the recipe `pretrained`.
+
+`python -m arithmetext.evaluation.publish RUN` rounds the weights of a finished run to bfloat16,
+measures the rounded model, and writes it to `models/pretrained` with a model card.
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from ..errors import InputError
+from ..files import write_whole
+from ..integers import format_integer
+from ..models.files import PRETRAINED
+from ..models.gpt import GPT
+from ..models.hugging_face import save_pretrained
+from ..text.splits import unseen
+from ..training.config import differences
+from ..training.recipes import recipe
+from ..training.run_folder import RunFolder, run_folder
+from ..version import __version__
+from .context import WORD_TOKENS
+from .estimates import Estimate, format_estimate, ratio
+from .evaluate import SEQUENCES_PER_PROMPT
+from .generation import continue_prompts
+from .prompts import draw
+from .scoring import score
+from .subjects import EvaluatedModel, subject
+from .words import accuracies
+
+PLACES = (97_600_000_000, 10**13, 10**14, 10**15)
+PROMPTS = 32  # at each place
+
+CARD = """\
+---
+license: mit
+library_name: transformers
+pipeline_tag: text-generation
+tags:
+- mathematics
+- number-theory
+---
+
+# A small GPT of the arithmetic text
+
+Factor an integer, then factor its exponents, and so on: every n > 1 becomes a rooted tree, and a
+walk around the tree writes it as a Dyck word. This model continues the text of the words of 2, 3,
+4, …, one word after the other. It comes with arithmetext {version} under the name `pretrained`.
+
+{description}.
+The weights are stored in bfloat16.
+
+## Use
+
+```
+nt generate pretrained --at 1e13 --words 8
+```
+
+In Python, with arithmetext alone:
+
+```python
+import arithmetext as nt
+from arithmetext.models.files import PRETRAINED, load
+
+ours, _ = load(PRETRAINED)  # a torch.nn.Module, in float32
+window = nt.words(10**13 - {context}, 10**13)
+text = "".join(nt.unpack(int(word)) + " " for word in window)  # a space ends each word
+```
+
+With transformers (`PRETRAINED` is the path of this folder):
+
+```python
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained(PRETRAINED)
+model = AutoModelForCausalLM.from_pretrained(PRETRAINED, dtype="float32")
+ids = tokenizer(text, return_tensors="pt")["input_ids"][:, -{prompt}:]
+answer = model.generate(ids, max_new_tokens=8, do_sample=False)[0, -8:]
+print(tokenizer.decode(answer))  # the words of 10^13, 10^13 + 1, …, as the model guesses them
+```
+
+## Training
+
+- Text: random windows of the paper's training ranges, which hold {trained} of the integers 2..{n}.
+  There is no corpus; the windows are made by a sieve when they are needed.
+- Tokenizer: {size} tokens. The commonest words have a token each; the others are spelled.
+- Length: {steps:,} steps of {batch:,} tokens, {millions:.1f} million tokens in all.
+- Optimizer: {optimizer}, learning rate {lr:g} with a warm-up of {warmup} steps and a cosine to 0.
+- Hardware: {device}, {threads} threads, in {precision}, compiled by PyTorch {torch}.
+- Time: {minutes:.0f} minutes.
+- Lowest validation loss: {loss:.3f} nats a word, before the weights were rounded.
+
+`nt train pretrained` repeats the training. On a CPU it computes in float32 and does not compile,
+which takes longer. In another precision or on another device the weights come out slightly
+different.
+
+## Accuracy
+
+{rows}
+
+- *Words right* is the share of generated words that are right. At each place {prompts} prompts of
+  {context} tokens are continued by {context} tokens, always the likeliest one. When the context is
+  full, its oldest quarter is dropped.
+- *Nats per word* is the loss on {sequences} windows of true text at each place, each token
+  predicted from {shortest} to {longest} tokens before it.
+
+Intervals are 95 %, bootstrapped over prompts and windows. None of this text was used for training
+or validation. `nt evaluate pretrained --at N --prompts {prompts}` measures the same numbers and
+many more, which takes hours on a CPU.
+
+## Limits
+
+- It is small, and it has read {millions:.1f} million tokens of a text of {trained} words.
+- It reads at most {context} tokens at once and has seen no later position, so cut longer prompts.
+- It sees the words before n but not n itself, so it is neither a prime test nor a way to factor: it
+  guesses each word from what usually follows.
+- It was trained below {n}. The text gets harder as n grows.
+"""
+
+
+def publish(
+    run: Path, folder: Path, places: Sequence[int] = PLACES, prompts: int = PROMPTS
+) -> None:
+    """Write the model of a finished run, rounded to bfloat16, and its model card to a folder."""
+    about = run_folder(run)
+    for difference in differences(about.config, recipe("pretrained"))[:1]:
+        raise InputError(f"{run} is no run of the recipe pretrained: {difference} in the recipe")
+    trained = subject(str(run), places[0])
+    model = trained.model
+    assert isinstance(model, GPT)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(parameter.bfloat16())
+    rows = [(at, *measure(trained, at, prompts)) for at in places]
+    card = model_card(about, model, rows, prompts)
+    save_pretrained(model, trained.tokenizer, folder, dtype=torch.bfloat16)
+    write_whole(folder / "README.md", card)
+
+
+def measure(trained: EvaluatedModel, at: int, prompts: int) -> tuple[Estimate, Estimate]:
+    """Word accuracy and nats per word near `at`: two of the numbers of `nt evaluate`.
+
+    They are the accuracy with a stride of a quarter of the context, and the nats per word for the
+    longest contexts. The rest of `nt evaluate` takes hours on a CPU.
+    """
+    model, tokenizer, length = trained.model, trained.tokenizer, trained.context
+    window = unseen(at, trained.seen)
+    drawn = draw(tokenizer, window, number=prompts, length=length, following=length)
+    made = continue_prompts(model, drawn, length, stride=max(1, length // 4))
+    accuracy = ratio(accuracies(made.predicted, made.true))
+
+    sequences = SEQUENCES_PER_PROMPT * prompts
+    ids = draw(tokenizer, window, number=sequences, length=length, following=WORD_TOKENS).ids
+    first = shortest_context(length)
+    nats = -score(model, ids).logs[:, first - 1 :].sum(1)  # scores begin with the second token
+    words = tokenizer.words_ended[ids.numpy()][:, first:].sum(1)
+    return accuracy, ratio(nats, words)
+
+
+def shortest_context(length: int) -> int:
+    """The fewest tokens of context that count for nats: a power of two, 512 of 1024."""
+    return 1 << (length - 1).bit_length() - 1
+
+
+def model_card(
+    about: RunFolder, model: GPT, rows: Sequence[tuple[int, Estimate, Estimate]], prompts: int
+) -> str:
+    """The model card; `rows` are places with their accuracy and nats per word."""
+    config, training = about.config, about.config.training
+    table = ["| near | words right | nats per word |", "|---|---|---|"]
+    table += [
+        f"| {format_integer(at)} | {format_estimate(accuracy)} | {format_estimate(nats)} |"
+        for at, accuracy, nats in rows
+    ]
+    context = model.config.context
+    return CARD.format(
+        version=__version__,
+        description=model.description,
+        context=context,
+        prompt=context - 8,
+        trained=format_integer(sum(hi - lo for lo, hi in config.text.train)),
+        n=format_integer(config.n),
+        size=config.tokens.size,
+        steps=about.steps,
+        batch=training.batch,
+        millions=about.steps * training.batch / 1e6,
+        optimizer=training.optimizer,
+        lr=training.lr,
+        warmup=training.warmup,
+        device=about.environment["device"],
+        threads=about.environment["threads"],
+        precision=about.environment["precision"],
+        torch=about.environment["torch"],
+        minutes=about.curve("seconds")[-1][1] / 60,
+        loss=min(nats for _, nats in about.curve("validation_nats_per_word")),
+        rows="\n".join(table),
+        prompts=prompts,
+        sequences=SEQUENCES_PER_PROMPT * prompts,
+        shortest=shortest_context(context),
+        longest=context - 1,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m arithmetext.evaluation.publish",
+        description="Replace the model that comes with the package.",
+    )
+    parser.add_argument("run", metavar="RUN", type=Path, help="Folder of a finished run.")
+    try:
+        publish(parser.parse_args().run, PRETRAINED)
+    except InputError as error:
+        parser.exit(2, f"{error}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""The model that comes with the package, and how it is made from a run."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import arithmetext as api
+from arithmetext.errors import InputError
+from arithmetext.evaluation import evaluate as evaluating
+from arithmetext.evaluation.estimates import Estimate, ratio
+from arithmetext.evaluation.generation import continue_prompts
+from arithmetext.evaluation.prompts import draw
+from arithmetext.evaluation.publish import main, publish
+from arithmetext.evaluation.scoring import score
+from arithmetext.evaluation.subjects import subject
+from arithmetext.evaluation.words import accuracies
+from arithmetext.models import files
+from arithmetext.models.files import PRETRAINED
+from arithmetext.models.gpt import GPT
+from arithmetext.text.splits import far_window
+from arithmetext.training.recipes import RECIPES, recipe
+from tiny_runs import tiny
+
+AT = 10**13
+FILES = {"README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+
+
+def table(card: str) -> dict[str, tuple[Estimate, Estimate]]:
+    """The accuracies and the nats per word in a model card, by place."""
+    estimate = r"(\d\.\d{3}) \[(\d\.\d{3}), (\d\.\d{3})\]"
+    rows = re.findall(rf"^\| (\S+) \| {estimate} \| {estimate} \|$", card, re.M)
+    return {
+        at: (Estimate(*map(float, numbers[:3])), Estimate(*map(float, numbers[3:])))
+        for at, *numbers in rows
+    }
+
+
+# The model in the package
+
+
+def test_the_folder() -> None:
+    assert {path.name for path in PRETRAINED.iterdir()} == FILES
+    assert (PRETRAINED / "model.safetensors").stat().st_size < 10 * 10**6
+    tensors = load_file(PRETRAINED / "model.safetensors")
+    assert {tensor.dtype for tensor in tensors.values()} == {torch.bfloat16}
+    assert json.loads((PRETRAINED / "config.json").read_text("utf-8"))["dtype"] == "bfloat16"
+    card = (PRETRAINED / "README.md").read_text("utf-8")
+    assert max(map(len, card.splitlines())) <= 100
+    assert list(table(card)) == ["9.76e10", "1e13", "1e14", "1e15"]
+
+
+def test_the_model_is_that_of_the_recipe() -> None:
+    ours, config = subject("pretrained", AT), recipe("pretrained")
+    assert isinstance(ours.model, GPT)
+    assert ours.model.config == config.model
+    tokenizer = config.tokens.tokenizer(config.text, config.n)
+    assert ours.tokenizer.vocabulary == tokenizer.vocabulary
+    assert (ours.name, ours.context) == ("pretrained", 1024)
+    assert (ours.trained, ours.seen) == (config.text.train, config.text.seen)
+
+
+def test_the_model_is_as_good_as_its_card_says() -> None:
+    """Short continuations, and a wide margin: the last bits differ between processors."""
+    said, nats_said = table((PRETRAINED / "README.md").read_text("utf-8"))["1e13"]
+    ours = subject("pretrained", AT)
+    prompts = draw(ours.tokenizer, far_window(13), number=16, length=640, following=32)
+    made = continue_prompts(ours.model, prompts, 32)
+    accuracy = ratio(accuracies(made.predicted, made.true)).value
+    assert said.low - 0.08 < accuracy < said.high + 0.08
+    windows = ours.windows(AT, number=4, seed=0)
+    scored = -score(ours.model, windows).logs[:, 511:].sum()  # after 512 to 1023 tokens
+    nats = scored / ours.tokenizer.words_ended[windows[:, 512:].numpy()].sum()
+    assert nats_said.low - 0.1 < nats < nats_said.high + 0.1
+
+
+def test_the_examples_of_the_card_work() -> None:
+    """As they stand; transformers then has our logits."""
+    transformers = pytest.importorskip("transformers")
+    from test_hugging_face import in_float64
+
+    card = (PRETRAINED / "README.md").read_text("utf-8")
+    names: dict[str, Any] = {}
+    for code in re.findall(r"```python\n(.*?)```", card, re.DOTALL):
+        exec(code, names)
+    ours, model, ids = names["ours"], names["model"], names["ids"]
+    assert isinstance(model, transformers.GPTNeoXForCausalLM)
+    assert ids.tolist() == [
+        files.load(PRETRAINED)[1].encode(names["window"])[-ids.shape[1] :].tolist()
+    ]
+    assert names["answer"].shape == (8,)
+    in_float64(ours, model)
+    with torch.no_grad():
+        part = ids[:, -100:]
+        torch.testing.assert_close(ours(part), model(part).logits, atol=1e-9, rtol=1e-9)
+    assert transformers.AutoConfig.from_pretrained(PRETRAINED).dtype == torch.bfloat16
+
+
+def test_a_folder_with_this_name_comes_first(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    finished.rename("pretrained")
+    assert subject("pretrained", AT).context == 32
+
+
+# Making it
+
+
+@pytest.fixture
+def tiny_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recipe `pretrained` is the configuration of the run `finished`."""
+    monkeypatch.setitem(RECIPES, "pretrained", lambda: tiny("ntp", "training.steps=10"))
+
+
+def test_a_run_is_published(
+    finished: Path, tmp_path: Path, tiny_recipe: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "published"
+    publish(finished, folder, places=[AT], prompts=8)
+    assert {path.name for path in folder.iterdir()} == FILES
+    run, ours = files.load(finished / "model")[0], files.load(folder)[0]
+    for name, parameter in run.named_parameters():
+        assert torch.equal(ours.get_parameter(name), parameter.bfloat16().float())
+    card = (folder / "README.md").read_text("utf-8")
+    assert "10 steps of 256 tokens" in card and "`nt train pretrained`" in card
+    assert not re.search(r"[{}]|\bnan\b", card)
+    # The card's numbers are those of `nt.evaluate`.
+    monkeypatch.setattr(evaluating, "BETAS", ())
+    there = api.evaluate(folder, AT, prompts=8).metrics
+    measured = (
+        there["generation"]["slides"]["block"]["accuracy"],
+        there["context"][-1]["nats_per_word"],
+    )
+    for said, estimate in zip(table(card)["1e13"], measured, strict=True):
+        assert said == pytest.approx(tuple(estimate.values()), abs=0.00051)
+
+
+def test_publishing_again_replaces_the_files(
+    finished: Path, tmp_path: Path, tiny_recipe: None
+) -> None:
+    folder = tmp_path / "published"
+    for prompts in (8, 9):
+        publish(finished, folder, places=[AT], prompts=prompts)
+    assert {path.name for path in folder.iterdir()} == FILES
+    assert "At each place 9 prompts of" in (folder / "README.md").read_text("utf-8")
+
+
+def test_other_runs_are_not_published(
+    finished: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(InputError, match=r"no run of the recipe pretrained: tokens\.size = 32 and"):
+        publish(finished, tmp_path / "published")
+    with pytest.raises(InputError, match="not the folder of a run"):
+        publish(tmp_path / "nowhere", tmp_path / "published")
+    assert not (tmp_path / "published").exists()
+    monkeypatch.setattr("sys.argv", ["publish", str(tmp_path / "nowhere")])
+    with pytest.raises(SystemExit) as refused:
+        main()
+    answer = capsys.readouterr()
+    assert (refused.value.code, answer.out, answer.err.count("\n")) == (2, "", 1)
