@@ -30,6 +30,7 @@ from arithmetext.search.locate import (
     nearest,
 )
 from arithmetext.search.sentences import ANY, forbidden, parse_sentence
+from arithmetext.text import sieve
 from arithmetext.text.sieve import Words, words
 from arithmetext.tokens import BPE, WordTokens
 from arithmetext.tokens.spelling import spell
@@ -73,6 +74,14 @@ def test_across_powers_of_two(k: int) -> None:
 @pytest.mark.parametrize("n", [2**63 - 2**20, 2**62, 10**15, 10**15 + 10**6 - 127, 5 * 10**13])
 def test_beyond_the_default_bound(n: int) -> None:
     assert locate(window(n, 200), 2**63).places == [n]
+
+
+def test_large_integers_are_compared_without_a_sieve(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The primes up to √n would take seconds and 620 MB."""
+    monkeypatch.setattr(sieve, "_primes", np.zeros(0, np.uint32))
+    n = 9 * 10**18
+    assert locate([trees.packed(m) for m in range(n, n + 100)], 2**63).places == [n]
+    assert sieve._primes.max(initial=0) < 10**6
 
 
 def test_the_bound_holds() -> None:

@@ -341,18 +341,19 @@ def test_hosts(client: TestClient, host: str, status: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("site", "mode", "status"),
+    ("site", "destination", "status"),
     [
-        ("same-origin", "cors", 200),
-        ("none", "navigate", 200),  # typed, or a bookmark
-        ("cross-site", "navigate", 200),  # a link
-        ("cross-site", "no-cors", 403),  # an image
-        ("cross-site", "cors", 403),
-        ("same-site", "no-cors", 403),  # another server on this machine
+        ("same-origin", "empty", 200),
+        ("none", "document", 200),  # typed, or a bookmark
+        ("cross-site", "document", 200),  # a link
+        ("cross-site", "iframe", 403),
+        ("cross-site", "image", 403),
+        ("cross-site", "empty", 403),  # fetch
+        ("same-site", "image", 403),  # another server on this machine
     ],
 )
-def test_other_sites(client: TestClient, site: str, mode: str, status: int) -> None:
-    headers = {"sec-fetch-site": site, "sec-fetch-mode": mode}
+def test_other_sites(client: TestClient, site: str, destination: str, status: int) -> None:
+    headers = {"sec-fetch-site": site, "sec-fetch-dest": destination}
     assert client.get("/api/n/360", headers=headers).status_code == status
 
 

@@ -158,6 +158,21 @@ def test_an_example_and_words_that_differ_on_a_phone(browser: Browser) -> None:
     check_width(page)
 
 
+def test_an_example_that_comes_too_late_changes_nothing(browser: Browser) -> None:
+    page = browser.open("/locate")
+    held: list[Any] = []
+    page.route("**/api/locate/example", lambda route: held.append(route))
+    with page.expect_request("**/api/locate/example"):
+        page.get_by_role("button", name="Example").click()
+    page.fill("#words", "10 10 1100 10")
+    page.get_by_role("button", name="Locate").click()
+    page.get_by_text("4 words: 1 place found").wait_for()
+    held[0].fulfill(json={"words": ["10"]})
+    page.wait_for_timeout(100)
+    assert page.input_value("#words") == "10 10 1100 10"
+    assert "4 words: 1 place found" in page.text_content("#status")
+
+
 def test_a_search_can_be_stopped_in_a_browser(browser: Browser) -> None:
     page = browser.open("/locate?" + urlencode({"words": " ".join(text(10**14, 30))}))
     page.locator("#strips li").first.wait_for()

@@ -3,6 +3,7 @@
 import http.client
 import json
 import math
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -36,7 +37,7 @@ SMALL = 500_000  # n where factoring is fast
 
 
 @pytest.fixture(scope="module", autouse=True)
-def run(shown_folder: Path) -> Path:
+def run(shown_folder: Path) -> Iterator[Path]:
     """The folder of a run with byte-pair encoding, which the explorer shows; it is not trained."""
     folder = shown_folder / RUN
     torch.manual_seed(0)
@@ -48,7 +49,8 @@ def run(shown_folder: Path) -> Path:
             parameter *= 4  # so that predictions differ
     save(model, BPE.train(64, lines=256), folder / "model")
     config.save(folder / "config.json")
-    return folder
+    yield folder
+    shutil.rmtree(folder)
 
 
 def lines(client: TestClient, **parameters: Any) -> list[Any]:
@@ -185,6 +187,16 @@ def test_masked_and_damaged_runs_are_not_offered(tmp_path: Path, run: Path) -> N
     assert "oracle-13" in refusal
     assert "masked" not in refusal
     assert "damaged" not in refusal
+
+
+def test_folders_that_are_not_shown_are_not_offered(tmp_path: Path, run: Path) -> None:
+    """A link that leads out of the folder, and a name that no page can hold."""
+    (tmp_path / "shown" / "runs").mkdir(parents=True)
+    shutil.copytree(run, tmp_path / "shown" / "runs" / os.fsdecode(b"\xff"))
+    (tmp_path / "shown" / "runs" / "linked").symlink_to(run)
+    client = TestClient(make_app(tmp_path / "shown"), base_url="http://127.0.0.1")
+    assert client.get("/model").status_code == 200
+    assert "linked" not in client.get("/api/model?model=none").json()["error"]
 
 
 def test_few_models_stay_in_memory_and_changed_ones_are_read_again(

@@ -10,7 +10,7 @@ place, `nearest` searches for a place where only a few words differ.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from math import comb, inf
+from math import comb, inf, isqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -238,8 +238,12 @@ def _ranges(part: slice, below: int) -> list[Range]:
 
 
 def _text(lo: int, hi: int) -> Words:
-    """The words of lo ≤ n < hi; hi may lie beyond 2^63."""
-    if hi <= MAX:
+    """The words of lo ≤ n < hi; hi may lie beyond 2^63.
+
+    Few words of large integers are factored: a sieve prepares all primes up to √hi, which takes
+    seconds and 620 MB close to 2^63, and 0.3 s for each window after that.
+    """
+    if hi <= MAX and hi - lo > isqrt(hi) >> 17:
         return words(lo, hi, threads=1)
     return np.array([packed(n) for n in range(lo, hi)], np.uint64)
 

@@ -106,7 +106,8 @@ class SafeHeaders:
 class OwnRequests:
     """Refuses what a page of another site loads, which could start work here; links are followed.
 
-    Browsers say in the header Sec-Fetch-Site where a request comes from; other programs send none.
+    Browsers say in headers where a request comes from (Sec-Fetch-Site) and what it is for
+    (Sec-Fetch-Dest); other programs send none.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -116,7 +117,7 @@ class OwnRequests:
         if scope["type"] == "http":
             headers = Headers(scope=scope)
             own = headers.get("sec-fetch-site", "none") in ("none", "same-origin")
-            if not own and headers.get("sec-fetch-mode") != "navigate":
+            if not own and headers.get("sec-fetch-dest") != "document":  # such as a frame
                 message = "The explorer answers its own pages only, not those of other sites.\n"
                 await PlainTextResponse(message, 403)(scope, receive, send)
                 return

@@ -19,6 +19,7 @@ from ..training.config import Config
 from ..trees import unpack
 from .pages import answer_json, render
 from .parameters import choice, integer, number
+from .report import RUNS, folders
 from .streams import Line, LineStream, slot
 
 if TYPE_CHECKING:
@@ -42,11 +43,11 @@ def offered(request: Request) -> dict[str, str]:
     """The models that may be asked for: what `evaluation.subjects` calls each, by its name here."""
     folder, given = request.app.state.folder, request.app.state.models
     pretrained = files("arithmetext.models").joinpath("pretrained").is_dir()
-    runs = [path.parent.parent for path in sorted(folder.glob("runs/*/model/config.json"))]
+    runs = sorted(folders(folder, RUNS, "model/config.json"))
     return (
         {name: name for name in given}
         | ({"pretrained": "pretrained"} if pretrained else {})
-        | {f"runs/{run.name}": str(run) for run in runs if _predicts_next_tokens(run)}
+        | {f"{RUNS}/{run.name}": str(run) for run in runs if _predicts_next_tokens(run)}
         | {name: name for name in BASELINES}
     )
 

@@ -37,7 +37,7 @@ def render(request: Request, name: str, *, status: int = 200, **values: Any) -> 
 
 
 def answer_json(value: Any, *, status: int = 200) -> Response:
-    """A value as JSON. Other programs and notebooks may read it from any page."""
+    """A value as JSON, for our pages, other programs and notebooks."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return Response(text, status, media_type="application/json")
 

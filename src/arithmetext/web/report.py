@@ -96,8 +96,8 @@ def _about_report(path: Path) -> dict[str, Any]:
     index = path / "index.html"
     with index.open("rb") as file:
         start = file.read(1 << 16).decode("utf-8", errors="replace")
-    outcomes = re.search(r"<b>(\d+ claims?: [^<]{,200})</b>", start)
-    scale = re.search(r"The studies\s+ran\s+at\s+([\w ]{,40}?) scale", start)
+    outcomes = re.search(r"<b>(\d+ claims?: [^<]{,200}?)\.?</b>", start)
+    scale = re.search(r"[Tt]he studies\s+ran\s+at\s+([\w ]{,40}?) scale", start)
     return {
         "folder": f"{path.parent.name}/{path.name}",
         "address": _address(path),

@@ -23,6 +23,7 @@ export async function* getLines(address, { signal } = {}) {
       const lines = (rest + value).split("\n");
       rest = lines.pop();
       for (const line of lines) {
+        signal?.throwIfAborted(); // what came before the abort is old now
         const parsed = JSON.parse(line);
         if ("error" in parsed) throw new ApiError(parsed.error);
         yield parsed;
@@ -43,8 +44,8 @@ export function address(path, parameters) {
 export function sentence(error) {
   if (error.name === "AbortError") return null;
   if (error instanceof ApiError) return error.message;
-  if (error instanceof TypeError) return "The explorer does not answer. Is `nt explore` running?";
   console.error(error);
+  if (error instanceof TypeError) return "The explorer does not answer. Is `nt explore` running?";
   return "Something failed on this page; the browser's console shows what.";
 }
 

@@ -248,13 +248,17 @@ byId("step").addEventListener("input", () => {
 });
 byId("example").addEventListener("click", async () => {
   running?.abort();
+  const controller = running = new AbortController();
+  byId("stop").disabled = true;
+  clear("");
   try {
-    const { words } = await getJson("/api/locate/example");
+    const { words } = await getJson("/api/locate/example", controller);
     form.elements.words.value = words.join(" ");
     clear(`These ${words.length} words stand somewhere below 10^15. How large is n? Guess, then press Locate.`);
   } catch (error) {
-    showError(byId("error"), sentence(error));
+    if (running === controller) showError(byId("error"), sentence(error));
   }
+  if (running === controller) running = null;
 });
 
 if (new URLSearchParams(location.search).get("words")) locate();
