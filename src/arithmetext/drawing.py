@@ -33,8 +33,20 @@ def text_drawing(tree: Tree) -> str:
 
 def svg_drawing(trees: Sequence[Tree]) -> str:
     """Draw trees side by side on one ground line, as a stand-alone SVG picture."""
-    unit, level, radius, margin = 8.0, 46.0, 13.0, 14.0
+    unit, radius, margin = 8.0, 13.0, 14.0
+
+    def half_width(node: "Node") -> float:
+        """Of the box around the label."""
+        return max(radius, len(_label(node.tree, root=False)) * unit / 2 + 4)
+
     layouts = [lay_out(tree, gap=3.2) for tree in trees]
+    level = 46.0
+    for node in (each for layout in layouts for each in layout.nodes if len(each.children) > 1):
+        # The edge to an outermost child must pass below the box of the child beside it.
+        for outer, beside in (node.children[:2], node.children[:-3:-1]):
+            room = abs(outer.x - beside.x) * unit - half_width(beside)
+            level = max(level, (radius + 2) * abs(outer.x - node.x) * unit / max(room, 1.0))
+    level = min(level, 150.0)
     height = 2 * (margin + radius) + level * max(tree.height for tree in trees)
     ground = height - margin - radius
     edges, nodes, labels, left = [], [], [], margin + radius
@@ -53,8 +65,7 @@ def svg_drawing(trees: Sequence[Tree]) -> str:
             if node.tree.label is None:
                 nodes.append(f'<circle {style} cx="{x:g}" cy="{y:g}" r="{radius / 2:g}"/>')
                 continue
-            text = _label(node.tree, root=False)
-            half = max(radius, len(text) * unit / 2 + 4)
+            text, half = _label(node.tree, root=False), half_width(node)
             nodes.append(
                 f'<rect {style} x="{x - half:g}" y="{y - radius:g}" width="{2 * half:g}"'
                 f' height="{2 * radius:g}" rx="{radius:g}"/>'

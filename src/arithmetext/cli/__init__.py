@@ -82,7 +82,7 @@ class Program(Group):
 app = typer.Typer(
     cls=Program,
     help="The arithmetic text: integers as trees and Dyck words, and what models learn from them."
-    " Integers may be written 360, 1_000, 1e13, 10^13, 10**13 or 2**64*3.",
+    " Integers may be written 360, 1_000, 1e13, 10^13, 2**64*3 or 2^63-1.",
     no_args_is_help=True,
     add_completion=False,  # `nt completion` answers faster
     pretty_exceptions_enable=False,

@@ -18,7 +18,7 @@ INTRODUCTION = """\
 This page is for users of the command line. It lists every command of `nt` with its arguments and
 options. It is generated from the help texts, so `nt COMMAND --help` says the same.
 
-Integers may be written `360`, `1_000`, `1e13`, `10^13`, `10**13` or `2**64*3`. Bad input gets one
+Integers may be written `360`, `1_000`, `1e13`, `10^13`, `2**64*3` or `2^63-1`. Bad input gets one
 line that says what is wrong and what would be right, and exit code 2. `nt --version` prints the
 version.
 """

@@ -129,7 +129,8 @@ def error(request: Request, message: str, status: int) -> Response:
     message = sentence(message)
     if request.url.path.startswith("/api/"):
         return answer_json({"error": message}, status=status)
-    return render(request, "error", status=status, message=message)
+    asked = request.path_params.get("n") or request.query_params.get("n", "")
+    return render(request, "error", status=status, message=message, asked=asked)
 
 
 def _bad_input(request: Request, exception: Exception) -> Response:

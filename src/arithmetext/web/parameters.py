@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from starlette.requests import Request
 
 from ..errors import InputError
-from ..integers import parse_integer
+from ..integers import format_integer, parse_integer
 
 MOST_CHARACTERS = 200  # of a parameter that is not a list of words
 
@@ -14,9 +14,9 @@ def text(request: Request, name: str, default: str | None = None, *, most: int) 
     """A text of at most `most` characters."""
     value = request.query_params.get(name, default)
     if value is None:
-        raise InputError(f"The parameter {name} is missing.")
+        raise InputError(f"The parameter “{name}” is missing.")
     if len(value) > most:
-        raise InputError(f"{name} has {len(value)} characters: at most {most} are read.")
+        raise InputError(f"“{name}” has {len(value)} characters: at most {most} are read.")
     return value
 
 
@@ -27,8 +27,14 @@ def integer(
     written = text(request, name, default, most=MOST_CHARACTERS)
     value = parse_integer(written)
     if not least <= value <= most:
-        raise InputError(f"{name} must be from {least} to {most}, not {value}.")
+        limits = f"from {short(least)} to {short(most)}"
+        raise InputError(f"“{name}” must be {limits}, not {short(value)}.")
     return value
+
+
+def short(n: int) -> str:
+    """An integer that people can read: 1e17, or digits in groups of three."""
+    return format_integer(n) if parse_integer(format_integer(n)) == n else f"{n:,}"
 
 
 def number(request: Request, name: str, default: str, *, least: float, most: float) -> float:
@@ -39,7 +45,7 @@ def number(request: Request, name: str, default: str, *, least: float, most: flo
     except ValueError:
         value = float("nan")
     if not least <= value <= most:
-        raise InputError(f"{name} must be a number from {least:g} to {most:g}, not {written!r}.")
+        raise InputError(f"“{name}” must be a number from {least:g} to {most:g}, not {written!r}.")
     return value
 
 
@@ -47,5 +53,5 @@ def choice(request: Request, name: str, options: Sequence[str]) -> str:
     """One of the options, by default the first."""
     value = text(request, name, options[0], most=MOST_CHARACTERS)
     if value not in options:
-        raise InputError(f"{name} must be one of {', '.join(options)}, not {value!r}.")
+        raise InputError(f"“{name}” must be one of {', '.join(options)}, not {value!r}.")
     return value

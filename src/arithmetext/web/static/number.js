@@ -5,3 +5,11 @@ document.addEventListener("keydown", (event) => {
   const rel = { ArrowLeft: "prev", ArrowRight: "next" }[event.key];
   if (rel) document.querySelector(`main a[rel=${rel}]`)?.click();
 });
+
+// A narrow strip of neighbours begins in the middle, where n is.
+const strip = document.querySelector(".strip");
+const here = strip?.querySelector("[aria-current]");
+if (here) {
+  const middle = here.offsetLeft - strip.offsetLeft + here.offsetWidth / 2;
+  strip.scrollLeft = middle - strip.clientWidth / 2;
+}
