@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from http.client import HTTPConnection
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -29,7 +29,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from arithmetext.errors import InputError
-from arithmetext.web import report, streams
+from arithmetext.web import report, streams, text
 from arithmetext.web.app import make_app
 from arithmetext.web.streams import MOST_STREAMS, LineStream
 
@@ -60,6 +60,11 @@ class Work:
 
     def __init__(self) -> None:
         self.lines, self.closed = 0, Event()
+        self.streams: list[LineStream] = []  # kept, so that nothing but `close` ends their work
+
+    def stream(self) -> LineStream:
+        self.streams.append(LineStream(self.steps()))
+        return self.streams[-1]
 
     def steps(self) -> Generator[dict[str, Any], None, None]:
         try:
@@ -102,7 +107,7 @@ def app(work: Work, tmp_path: Path) -> Starlette:
 
     made = make_app(tmp_path)
     made.router.routes += [
-        Route("/api/endless", lambda request: LineStream(work.steps())),
+        Route("/api/endless", lambda request: work.stream()),
         Route("/api/broken", broken),
         Route("/broken", broken),
         Route("/api/{kind}", ending),
@@ -169,6 +174,32 @@ def test_one_stream_too_many(address: tuple[str, int]) -> None:
     for each in readers:
         each.__exit__(None, None, None)
     wait_until(lambda: free_slots() == MOST_STREAMS, 10)
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/api/find?sentence=10", 503),
+        ("/api/locate?words=10", 503),
+        ("/api/model?model=oracle-13", 503),
+        ("/api/attention?model=oracle-13", 503),
+        ("/api/oracle?at=1e9", 503),
+        ("/api/text?tokens=bpe-64", 503),
+        ("/api/n/2^200", 503),
+        ("/api/n/360", 200),
+        ("/api/text", 200),
+        ("/model", 200),
+    ],
+)
+def test_while_all_places_are_taken(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, path: str, status: int
+) -> None:
+    """Long work is refused, and the rest goes on."""
+    monkeypatch.setattr(text, "_tokenizers", {})
+    with ExitStack() as taken:
+        for _ in range(MOST_STREAMS):
+            taken.enter_context(streams.slot())
+        assert client.get(path).status_code == status
 
 
 def test_many_readers_come_and_go(address: tuple[str, int]) -> None:
