@@ -29,7 +29,7 @@ from .integers import MAX_DIGITS
 _FACTOR_BY_TRIAL = 5000
 # Up to this size FLINT needs at most about 0.1 s. Above it, a timeout needs a process of its own,
 # because FLINT cannot be interrupted.
-_FACTOR_AT_ONCE_BITS = 144
+FACTOR_AT_ONCE_BITS = 144
 # No integer that can be written down has such a high tree (2^2^2^2^2^2 has height 6).
 _MAX_HEIGHT = 200
 
@@ -214,7 +214,7 @@ def factor(n: int, *, timeout: float | None = None) -> list[tuple[int, int]]:
         raise InputError(f"{n} has no tree: integers here begin at 1")
     if n < _FACTOR_BY_TRIAL:
         return _factor_by_trial(n)
-    if timeout is None or n.bit_length() <= _FACTOR_AT_ONCE_BITS:
+    if timeout is None or n.bit_length() <= FACTOR_AT_ONCE_BITS:
         from flint import fmpz
 
         return sorted((int(p), int(a)) for p, a in fmpz(n).factor())

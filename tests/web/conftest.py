@@ -45,7 +45,7 @@ def server(shown_folder: Path) -> Iterator[str]:
     listening.bind(("127.0.0.1", 0))
     config = uvicorn.Config(make_app(shown_folder), log_level="warning")
     running = uvicorn.Server(config)
-    thread = Thread(target=running.run, kwargs={"sockets": [listening]})
+    thread = Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     while not running.started:
         time.sleep(0.01)

@@ -63,10 +63,13 @@ def explore(
         uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=GRACE)
     )
     ended = Event()
+    failures: list[BaseException] = []
 
     def serve() -> None:
         try:
             server.run(sockets=[listening])
+        except BaseException as failure:
+            failures.append(failure)
         finally:
             ended.set()
 
@@ -81,3 +84,5 @@ def explore(
         server.should_exit = True
         ended.wait(FACTORING_SECONDS + 1)
         raise
+    for failure in failures:
+        raise failure

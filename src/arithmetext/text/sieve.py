@@ -134,7 +134,8 @@ def _fill(lo: int, hi: int, out: Words) -> None:
     Words below SIEVE_FROM come from a table, and long ranges are cut into segments, so that the
     preconditions of the kernel hold (docs/sieve.md lists them).
     """
-    if flint_is_faster(hi - lo):
+    # For a small window of large integers, FLINT takes less time than the primes up to √hi alone.
+    if flint_is_faster(hi - lo) or hi - lo <= isqrt(hi) >> 17:
         out[:] = [trees.packed(n) for n in range(lo, hi)]
         return
     if lo < SIEVE_FROM:

@@ -58,7 +58,7 @@ def make_app(folder: Path, models: Sequence[str] = ()) -> Starlette:
         middleware=[
             Middleware(SafeHeaders),
             # Another site's name that resolves to this machine must not reach the app.
-            Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost", "[::1]"]),
+            Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"]),
             Middleware(OwnRequests),
         ],
         exception_handlers={

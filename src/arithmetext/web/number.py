@@ -17,13 +17,12 @@ from ..errors import InputError
 from ..integers import parse_integer
 from ..text.ranges import MAX, spans
 from ..text.sieve import words_in_buffer
-from ..trees import Tree, is_square_free, least_labels, packed, tree, unpack
+from ..trees import FACTOR_AT_ONCE_BITS, Tree, is_square_free, least_labels, packed, tree, unpack
 from .pages import answer_json, render
 from .streams import slot
 
 MOST_DIGITS = 400  # of n
 FACTORING_SECONDS = 5.0  # for one integer
-EASY_BITS = 144  # FLINT factors integers up to this size in 0.1 s
 MOST_PAGES = 1 << 10  # kept in memory
 
 NEIGHBOURS = 4  # integers shown before and after n
@@ -56,7 +55,7 @@ def censuses() -> list[Census]:
 
 def about(n: int) -> dict[str, Any]:
     """All that the page of n shows, as JSON. Integers of any size are strings of digits."""
-    if n.bit_length() <= EASY_BITS:
+    if n.bit_length() <= FACTOR_AT_ONCE_BITS:
         return _about(n)
     with slot():
         return _about(n)

@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 from ..errors import InputError
 from .pages import FAILED, sentence
 
-MOST_STREAMS = 4
+MOST_STREAMS = 8
 MOST_SECONDS = 300  # of one stream
 LAST_LINE_SECONDS = 5  # a reader that takes longer to read the last lines is cut off
 

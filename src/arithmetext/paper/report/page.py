@@ -133,7 +133,7 @@ def _entry(finding: Finding) -> str:
     return (
         f'<li class="entry {_classes(finding)}"><a href="#{finding.name}">'
         f'<span>{escape(finding.title)}<span class="unseen">:'
-        f" {count_outcomes(finding.verdicts)}</span></span>"
+        f" {count_outcomes(finding.verdicts) if finding.verdicts else 'no claims'}</span></span>"
         f' <span class="tally" aria-hidden="true">{symbols or "–"}</span></a></li>'
     )
 
