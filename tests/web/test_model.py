@@ -4,6 +4,7 @@ import http.client
 import json
 import math
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -98,6 +99,9 @@ def test_baselines_continue_too(client: TestClient, nt: Any) -> None:
     command = json.loads(nt("generate", "oracle-13", "--at", at, "--words", 5, "--json").stdout)
     predicted = [word["prediction"] for word in command["words"]]
     assert [word["prediction"] for word in words_of(answer)] == predicted
+    # It knows n, so the tokens before n do not matter to it.
+    assert answer[0]["context"] is None
+    assert answer[0]["attention"] is None
 
 
 def test_probabilities_are_those_of_the_model(client: TestClient, run: Path) -> None:
@@ -170,6 +174,25 @@ def test_only_offered_models(client: TestClient, run: Path) -> None:
         assert "Model must be one of" in answer.json()["error"]
 
 
+@pytest.mark.parametrize(
+    ("model", "bound"), [(RUN, 13), ("oracle-13", 31), ("oracle-13&bound=13", 13)]
+)
+def test_an_oracle_is_not_compared_with_itself(client: TestClient, model: str, bound: int) -> None:
+    assert f"<option selected>{bound}</option>" in client.get(f"/model?model={model}").text
+
+
+def test_unfinished_runs_are_named(tmp_path: Path, run: Path) -> None:
+    shutil.copytree(run, tmp_path / "runs" / "finished")
+    for name in "one", "two":
+        client = TestClient(make_app(tmp_path), base_url="http://127.0.0.1")
+        assert ("not finished yet" in client.get("/model").text) == (name == "two")
+        (tmp_path / "runs" / name).mkdir()
+        shutil.copy(run / "config.json", tmp_path / "runs" / name)
+        if name == "one":
+            assert "runs/one is not finished yet." in client.get("/model").text
+    assert "runs/one, runs/two are not finished yet." in client.get("/model").text
+
+
 def test_models_of_the_command_line_come_first(tmp_path: Path, run: Path) -> None:
     app = make_app(tmp_path, [str(run)])
     client = TestClient(app, base_url="http://127.0.0.1")
@@ -236,10 +259,12 @@ def test_oracle(client: TestClient, bound: int) -> None:
 
 
 def test_where_there_is_no_oracle(client: TestClient) -> None:
+    """Also when the oracle is the model."""
     for at in 360, "1e18":
-        answer = client.get("/api/oracle", params={"at": at})
-        assert answer.status_code == 400
-        assert "n must be from 5e7 to 1e17" in answer.json()["error"]
+        for path in "oracle", "model", "attention":
+            answer = client.get(f"/api/{path}", params={"at": at, "model": "oracle-13"})
+            assert answer.status_code == 400
+            assert "n must be from 5e7 to 1e17" in answer.json()["error"]
     for at in "5e7", 2**20 * 60 - 1:  # the least n, also where the shared oracle begins before it
         assert client.get("/api/oracle", params={"at": at, "words": 200}).status_code == 200
 
@@ -278,7 +303,11 @@ def test_attention_that_is_not_there(client: TestClient) -> None:
 
 def test_no_room_for_a_context(client: TestClient) -> None:
     [line] = lines(client, at=50, words=1)
-    assert "use a larger n" in line["error"]
+    said = re.search(r"reads 32 tokens before n, so n must be at least (\d+)", line["error"])
+    assert said
+    least = int(said[1])
+    assert "error" in lines(client, at=least - 1, words=1)[0]
+    assert lines(client, at=least, words=1)[-1]["words"] == 1
 
 
 @pytest.mark.parametrize(
@@ -420,14 +449,48 @@ def test_page_on_a_phone_and_wrong_input(browser: Browser) -> None:
     page.click(".guess")
     check_width(page)
     page.fill("[name=at]", "50")
-    page.wait_for_selector("#error:has-text('larger n')")
+    page.wait_for_selector("#error:has-text('n must be at least')")
     page.fill("[name=at]", "5000")
     page.wait_for_selector("#rows > tr:nth-child(3) .guess")
     page.wait_for_selector("#oracle-note:has-text('5e7')")
+    assert page.is_visible("#rows > tr:nth-child(3) .guess")
     page.fill("[name=at]", "many")
     page.wait_for_selector("#error:has-text('Not a number')")
     check_accessibility(page)
     check_width(page)
+
+
+def test_a_model_without_attention_in_a_browser(browser: Browser) -> None:
+    page = browser.open(f"/model?at=1e9&words=3&model={RUN}")
+    page.wait_for_selector("#weights path")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.select_option("[name=model]", "oracle-13")
+    page.wait_for_selector("#status:has-text('primes up to 31')")
+    assert "knows n modulo" in page.text_content("#about")
+    assert "reads the last" not in page.text_content("#about")
+    assert page.is_hidden("#attention-section")
+    assert any("api/oracle" in address for address in asked)
+    assert not any("api/attention" in address for address in asked)
+    page.fill("[name=at]", "360")
+    page.wait_for_selector("#error:has-text('n must be from 5e7 to 1e17')")
+
+
+def test_back_returns_to_the_continuation_before(browser: Browser) -> None:
+    page = browser.open(f"/model?at=1e9&words=3&model={RUN}")
+    ready = "#status:has-text('of 3 words right')"
+    page.wait_for_selector(ready)
+    page.fill("[name=at]", "2e9")
+    page.wait_for_selector("#rows th a[aria-label='2,000,000,000']")  # without a step
+    page.press("[name=at]", "Enter")
+    page.wait_for_selector(ready)
+    page.go_back()
+    page.wait_for_selector("#rows th a[aria-label='1,000,000,000']")
+    assert page.input_value("[name=at]") == "1e9"
+    assert "at=1e9" in page.url
+    page.go_forward()
+    page.wait_for_selector("#rows th a[aria-label='2,000,000,000']")
+    assert "at=2e9" in page.url
 
 
 def test_page_without_javascript(browser: Browser) -> None:

@@ -25,6 +25,7 @@ from ..evaluation.subjects import EvaluatedModel, subject
 from ..models.language import Reading
 from ..text.sieve import words
 from ..tokens.spelling import read
+from ..tokens.windows import integers_for
 from ..trees import unpack
 from .streams import Line
 
@@ -82,7 +83,7 @@ def continuation(
     After a token that does not end a word there is a line with the letters of this word so far.
     """
     model, lock = load(source, at)
-    prompt = before(model.tokenizer, at, length=model.context)
+    prompt = _prompt(model, at)
     true = words(at, at + count, threads=1).tolist()
     yield _about(model, prompt, at, count)
     with lock:
@@ -116,6 +117,16 @@ def continuation(
     yield {"words": written, "right": right}
 
 
+def _prompt(model: EvaluatedModel, at: int) -> TextPrompts:
+    """The tokens before the word of `at`."""
+    least = 2 + integers_for(model.tokenizer, model.context)
+    if at < least:
+        raise InputError(
+            f"this model reads {model.context} tokens before n, so n must be at least {least}"
+        )
+    return before(model.tokenizer, at, length=model.context)
+
+
 class _Recorded:
     """A reading that keeps the probabilities of its last token."""
 
@@ -136,7 +147,8 @@ def _about(model: EvaluatedModel, prompt: TextPrompts, at: int, count: int) -> L
     heads = model.model.heads
     return {
         "model": model.model.description,
-        "context": model.context,
+        # A model that is valid only near n knows n itself, and does not read the tokens before it.
+        "context": model.context if model.model.at is None else None,
         "at": str(at),
         "trained": any(at < hi and lo < at + count for lo, hi in model.trained),
         "before": [
@@ -190,7 +202,7 @@ def attention(source: str, at: int, layer: int | None, head: int) -> Line:
     for name, value, most in sizes:
         if value > most:
             raise InputError(f"{name} must be from 1 to {most} for this model, not {value}")
-    prompt = before(loaded.tokenizer, at, length=loaded.context)
+    prompt = _prompt(loaded, at)
     with lock:
         pattern = model.attention(prompt.ids[0], layer - 1)[0, head - 1, -1]
     weights = pattern.double().cpu().numpy()

@@ -1,9 +1,11 @@
 """/model?at=1e13: how a model continues the text from n on, beside the true words."""
 
+import re
 from collections.abc import Generator
 from functools import lru_cache
 from importlib.resources import files
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from ..models.oracle import Oracle
 
 BASELINES = ("oracle-13", "ngram-8", "locator")
-BOUNDS = ("13", "7", "31", "61")  # of primes modulo whose powers the oracle knows n
+BOUNDS = ("13", "31", "7", "61")  # of primes modulo whose powers the oracle knows n
 LIKELIEST = 5  # words of the oracle that are listed
 
 MOST_WORDS = 200
@@ -59,6 +61,15 @@ def _predicts_next_tokens(run: Any) -> bool:
         return False
 
 
+def unfinished(request: Request) -> list[str]:
+    """The runs of next-token models that have no model yet."""
+    return [
+        f"{RUNS}/{run.name}"
+        for run in sorted(folders(request.app.state.folder, RUNS, "config.json"))
+        if _predicts_next_tokens(run) and not (run / "model" / "config.json").exists()
+    ]
+
+
 def _where(request: Request) -> tuple[int, int]:
     at = integer(request, "at", "1e13", least=2, most=MOST_AT)
     return at, integer(request, "words", "40", least=1, most=MOST_WORDS)
@@ -69,6 +80,19 @@ def _source(request: Request) -> tuple[str, str]:
     models = offered(request)
     name = choice(request, "model", list(models))
     return name, models[name]
+
+
+def _is_oracle(source: str) -> bool:
+    return bool(re.fullmatch(r"oracle-\d+", source)) and not Path(source).is_dir()
+
+
+def _check_oracle(at: int) -> None:
+    """Refuse an n for which no oracle can be estimated."""
+    if not LEAST_ORACLE <= at <= MOST_ORACLE:
+        raise InputError(
+            "The oracle is estimated from millions of integers of the size of n, so n must be from"
+            f" {format_integer(LEAST_ORACLE)} to {format_integer(MOST_ORACLE)} for it."
+        )
 
 
 def _chance(request: Request) -> tuple[float, int]:
@@ -97,11 +121,13 @@ def page(request: Request) -> Response:
         count=count,
         most_words=MOST_WORDS,
         models=list(offered(request)),
+        unfinished=unfinished(request),
         model=name,
         beta=f"{beta:g}",
         seed=seed,
         bounds=sorted(BOUNDS, key=int),
-        bound=choice(request, "bound", BOUNDS),
+        # An oracle is not compared with itself, unless the address says so.
+        bound=choice(request, "bound", sorted(BOUNDS, key=lambda each: name == f"oracle-{each}")),
         layer=layer,
         head=head,
         fold=integer(request, "fold", "6", least=2, most=61),
@@ -112,6 +138,8 @@ def continued(request: Request) -> Response:
     at, count = _where(request)
     _, source = _source(request)
     beta, seed = _chance(request)
+    if _is_oracle(source):
+        _check_oracle(at)
 
     def lines() -> Generator[Line, None, None]:
         from .continuation import continuation
@@ -125,6 +153,8 @@ def attention(request: Request) -> Response:
     at = integer(request, "at", "1e13", least=2, most=MOST_AT)
     _, source = _source(request)
     layer, head = _head(request)
+    if _is_oracle(source):
+        _check_oracle(at)
     with slot():
         from . import continuation
 
@@ -134,11 +164,7 @@ def attention(request: Request) -> Response:
 def oracle(request: Request) -> Response:
     at, count = _where(request)
     bound = int(choice(request, "bound", BOUNDS))
-    if not LEAST_ORACLE <= at <= MOST_ORACLE:
-        raise InputError(
-            "The oracle is estimated from millions of integers of the size of n, so n must be from"
-            f" {format_integer(LEAST_ORACLE)} to {format_integer(MOST_ORACLE)} for it."
-        )
+    _check_oracle(at)
     with slot():
         estimated = _oracle(bound, at - at % _SHARED)
     true = words(at, at + count, threads=1).tolist()

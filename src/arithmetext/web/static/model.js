@@ -6,16 +6,19 @@ import { drawTree } from "./tree.js";
 
 const $ = (id) => document.getElementById(id);
 const form = $("controls");
-const { beta, words, layer, head, fold, bound } = form.elements;
+const { model, beta, words, layer, head, fold, bound } = form.elements;
 const slider = $("beta-slider");
 
 const INFINITE = 41; // the position of the slider for β = ∞; 20 positions are a factor of 10
+const CONTINUATION = ["at", "model", "words", "beta", "seed"]; // what the model's words depend on
 const PAUSE = 300; // ms without a change before the model is asked again
 
 let jobs = {}; // AbortControllers of what is being fetched
 let rows = []; // what is known of each integer: { line, oracle, node }
 let first = null; // n, once the server has read it
 let seen = null; // the attention of the chosen head
+let conclusion = null; // what the status says around the summary
+let step = null; // the parameters with which this step of the history began
 
 // ---- what the controls say
 
@@ -33,11 +36,38 @@ const betaOfSlider = () =>
 const parameters = (...names) =>
   Object.fromEntries(names.map((name) => [name, form.elements[name].value.trim().replace("∞", "inf")]));
 
-function keepAddress() {
-  const all = parameters("at", "model", "words", "beta", "seed", "bound", "layer", "head", "fold");
+function addressOfPage(changes = {}) {
+  const all = { ...parameters(...CONTINUATION, "bound", "layer", "head", "fold"), ...changes };
   const given = Object.fromEntries(Object.entries(all).filter(([, value]) => value !== ""));
-  history.replaceState(null, "", address("/model", given));
-  $("json").href = address("/api/model", parameters("at", "model", "words", "beta", "seed"));
+  return address("/model", given);
+}
+
+function keepAddress() {
+  history.replaceState(null, "", addressOfPage());
+  $("json").href = address("/api/model", parameters(...CONTINUATION));
+}
+
+/** Make another continuation a step of the history; the step before gets its own back. */
+function addStep() {
+  const now = parameters(...CONTINUATION);
+  if (CONTINUATION.every((name) => now[name] === step[name])) return;
+  history.replaceState(null, "", addressOfPage(step));
+  history.pushState(null, "", addressOfPage());
+  step = now;
+}
+
+/** Show what the address says, after a step back or forward. */
+function goToAddress() {
+  if (location.pathname + location.search === addressOfPage()) return;
+  for (const [name, value] of new URLSearchParams(location.search)) {
+    form.elements[name].value = form.elements[name].dataset.chosen = value;
+  }
+  $("words-shown").textContent = words.value;
+  $("fold-shown").textContent = fold.value;
+  showBeta();
+  clearTimeout(timer);
+  step = parameters(...CONTINUATION);
+  run();
 }
 
 /** Start a job of this kind; one of the same kind that still runs is stopped. */
@@ -63,7 +93,7 @@ async function run() {
   askOracle();
   try {
     let next = 0;
-    const asked = parameters("at", "model", "words", "beta", "seed");
+    const asked = parameters(...CONTINUATION);
     for await (const line of getLines(address("/api/model", asked), { signal })) {
       if (signal.aborted) break;
       if ("model" in line) showAbout(line);
@@ -73,10 +103,10 @@ async function run() {
     }
     signal.throwIfAborted();
     const ended = next === rows.length ? "" : " The model did not end the next word.";
-    $("status").textContent = summary(next) + ended;
+    conclude((text) => text + ended);
   } catch (error) {
     if (signal.aborted) {
-      if (signal === jobs.words.signal) $("status").textContent = `Stopped. ${summary(shown())}`;
+      if (signal === jobs.words.signal) conclude((text) => `Stopped. ${text}`);
     } else {
       showError($("error"), sentence(error));
       $("status").textContent = "";
@@ -101,6 +131,12 @@ function summary(count) {
   const theirs = guesses.length === count
     ? `; the oracle that knows the primes up to ${bound.value}: ${known}.` : ".";
   return `${right} of ${count} words right (${share})${theirs}`;
+}
+
+/** Say how the continuation ended, around its summary; once more when the oracle answers. */
+function conclude(around) {
+  conclusion = around;
+  $("status").textContent = conclusion(summary(shown()));
 }
 
 function showSummary(count) {
@@ -131,8 +167,9 @@ function showAbout(line) {
   const cut = line.dropped
     ? ` These tokens end before the word of n − ${line.dropped} does, so the model writes from there on.` : "";
   const seen = line.trained ? " The model was trained on this text." : "";
-  $("about").textContent =
-    `${capital(line.model)}. It reads the last ${line.context.toLocaleString("en")} tokens before n.${cut}${seen}`;
+  const reads = line.context
+    ? ` It reads the last ${line.context.toLocaleString("en")} tokens before n.` : "";
+  $("about").textContent = `${capital(line.model)}.${reads}${cut}${seen}`;
   $("before").replaceChildren(...line.before.map(({ n, word }) =>
     element("li", {}, element("a", { href: `/n/${n}` },
       element("span", { class: "shape" }, hidden(drawTree(word))),
@@ -189,10 +226,8 @@ async function askOracle() {
   rows.forEach((row) => { row.oracle = null; row.node.cells[4].replaceChildren(); });
   try {
     const answer = await getJson(address("/api/oracle", parameters("at", "words", "bound")), { signal });
-    $("oracle-note").textContent =
-      `Of these ${answer.words.length} words the oracle that knows n modulo all powers of the primes up to ${answer.bound} gets ${answer.right} right.`;
     answer.words.forEach((guess, i) => showGuess(rows[i], guess));
-    if (!$("status").hasAttribute("aria-busy") && shown()) $("status").textContent = summary(shown());
+    if (!$("status").hasAttribute("aria-busy") && shown()) conclude(conclusion);
   } catch (error) {
     if (!signal.aborted) $("oracle-note").textContent = sentence(error);
   }
@@ -258,14 +293,15 @@ function choiceTable(title, choices) {
 // ---- attention
 
 function offerHeads(sizes) {
+  $("attention-section").hidden = !sizes;
+  if (!sizes) return;
   const stay = (select, count, chosen) => {
     const wanted = Math.min(Number(select.value || select.dataset.chosen || chosen), count);
     select.replaceChildren(...Array.from({ length: count }, (_, i) =>
       element("option", { selected: i + 1 === wanted }, String(i + 1))));
-    select.disabled = !count;
   };
-  stay(layer, sizes?.layers ?? 0, sizes?.layers);
-  stay(head, sizes?.heads ?? 0, 1);
+  stay(layer, sizes.layers, sizes.layers);
+  stay(head, sizes.heads, 1);
   keepAddress();
   askAttention();
 }
@@ -273,8 +309,7 @@ function offerHeads(sizes) {
 async function askAttention() {
   const signal = signalFor("attention");
   try {
-    const asked = parameters("at", "model", "head", ...(layer.value ? ["layer"] : []));
-    if (!asked.head) delete asked.head;
+    const asked = parameters("at", "model", "layer", "head");
     seen = await getJson(address("/api/attention", asked), { signal });
     $("attention-status").textContent = "";
     $("attention").hidden = false;
@@ -354,6 +389,10 @@ let timer;
 function changed(name) {
   if (name === "words") $("words-shown").textContent = words.value;
   if (name === "beta") showBeta();
+  // An oracle beside itself shows nothing.
+  if (name === "model" && model.value === `oracle-${bound.value}`) {
+    bound.value = bound.value === "13" ? "31" : "13";
+  }
   if (name === "fold") { keepAddress(); drawAttention(); return; }
   if (name === "layer" || name === "head") { keepAddress(); askAttention(); return; }
   if (name === "bound") { keepAddress(); askOracle(); return; }
@@ -366,7 +405,8 @@ form.addEventListener("input", (event) => {
   else changed(event.target.name);
 });
 for (const control of [layer, head, fold]) control.addEventListener("input", () => changed(control.name));
-form.addEventListener("submit", (event) => { event.preventDefault(); clearTimeout(timer); run(); });
+form.addEventListener("submit", (event) => { event.preventDefault(); clearTimeout(timer); addStep(); run(); });
+window.addEventListener("popstate", goToAddress);
 $("stop").addEventListener("click", () => jobs.words?.abort());
 $("rows").addEventListener("keydown", (event) => {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
@@ -380,4 +420,5 @@ $("rows").addEventListener("keydown", (event) => {
   if (wasOpen) next.click();
 });
 showBeta();
+step = parameters(...CONTINUATION);
 run();
