@@ -1,6 +1,8 @@
 """Locating windows of words: by the library, by `nt locate`, and as a language model."""
 
 import json
+import math
+import re
 from collections.abc import Callable
 from itertools import accumulate
 from operator import mul
@@ -20,11 +22,13 @@ from arithmetext.evaluation.generation import generate
 from arithmetext.models.language import Prompts
 from arithmetext.models.locator import Locator
 from arithmetext.search import beam
+from arithmetext.search.answers import Answer
 from arithmetext.search.densities import POINTS_PER_NAT, density, split_first_child
 from arithmetext.search.locate import (
     DEFAULT_BELOW,
     EFFORTS,
     EXHAUSTIVE_BELOW,
+    Location,
     NearMatch,
     locate,
     nearest,
@@ -254,7 +258,7 @@ def test_a_law_that_allows_2_does_not_forbid_a_sentence_at_2() -> None:
     assert forbidden(parse_sentence("1010 10 10")) == (1, 3, ANY_LAW)
 
 
-ANY_LAW = "an even number would have to be prime, and only 2 is: it cannot occur here"
+ANY_LAW = "an even number would have to be prime, and only 2 is"
 
 
 def test_the_text_breaks_no_law() -> None:
@@ -432,13 +436,31 @@ def test_locate_reads_a_file_and_answers_as_json(nt: Run, tmp_path: Path) -> Non
     assert [d["word"] for d in found["near"]["differs"]] == [31, 32]
 
 
+@pytest.mark.parametrize(
+    ("places", "expected", "says"),
+    [
+        ([], 2e10, "about 2·10^10 places below 10^15 have these words."),
+        ([], 1.44, "about 1.4 places below 10^15 have these words."),
+        ([], math.inf, "very many places below 10^15 have these words."),
+        ([7], 1e10, "have these words. 1 place found."),
+        ([7], 7e-32, "is unlikely: by chance, practically none would be expected."),
+        ([7], 0.02, "is unlikely: by chance, 0.02 would be expected."),
+        ([], 0.02, "not found below 10^15, but not every place could be ruled out."),
+    ],
+)
+def test_verdicts_are_plain(places: list[int], expected: float, says: str) -> None:
+    verdict = Answer((2,), Location(10**15, places, False, expected)).verdict
+    assert verdict.endswith(says)
+
+
 def test_locate_says_why_not(nt: Run) -> None:
     answer = nt("locate", "--below", "1e12", input="1100 101010 1010 101010 1010 1100 10")
     assert answer.returncode == 1 and answer.stdout == ""
-    assert "not in the text below 1e12" in answer.stderr
-    assert "Words 2 to 5" in answer.stderr and "divisible by 4" in answer.stderr
+    assert "not in the text below 10^12" in answer.stderr
+    assert "Words 2 to 5 (101010 1010 101010 1010) cannot occur here: one of" in answer.stderr
     answer = nt("locate", "--below", "1e12", input="1010 101010 1010")
     assert "too few to locate" in answer.stderr
+    assert re.search(r"about \d(\.\d)?·10\^\d+ places below 10\^12 have", answer.stderr)
     answer = nt("locate", input="10")
     assert answer.stdout.count("\n") == 20
     answer = nt("locate", "--below", "999999999990", input=spell(window(999999999990, 64)))

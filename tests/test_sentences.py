@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import arithmetext as nt
-from arithmetext.search.sentences import ANY, find, find_runs, law, parse_sentence
+from arithmetext.search.sentences import ANY, find, find_runs, law, parse_sentence, possible_starts
 from arithmetext.text.sieve import words
 
 
@@ -100,12 +100,12 @@ def test_a_sentence_ends_inside_the_range() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("10 10", "begin at 2 only"),
+        ("10 10", "the sentence can begin at 2 only"),
         ("10 * * 10", "begin at 2 only"),
         ("10 1010 1010 1010", "divisible by 4, and no place"),
         ("10 10 10 10", "divisible by 4"),
         (" ".join(["10"] * 2 + ["*"] * 7), "begin at 2 only"),
-        ("1010 10 10", "only 2 is: it never occurs"),
+        ("1010 10 10", "only 2 is: the sentence never occurs"),
     ],
 )
 def test_sentences_that_arithmetic_decides(text: str, says: str) -> None:
@@ -115,6 +115,7 @@ def test_sentences_that_arithmetic_decides(text: str, says: str) -> None:
 @pytest.mark.parametrize("text", ["10", "10 * 10", "111000 10", "10 111000", "1010 1010 1010"])
 def test_sentences_that_arithmetic_does_not_decide(text: str) -> None:
     assert law(parse_sentence(text)) is None
+    assert possible_starts(parse_sentence(text)) is None
 
 
 @settings(max_examples=100)
@@ -122,6 +123,11 @@ def test_sentences_that_arithmetic_does_not_decide(text: str) -> None:
 def test_no_law_forbids_what_occurs(at: int, length: int) -> None:
     said = law(tuple(int(w) for w in words(at, at + length)))
     assert said is None or f"begin at {at} only" in said or f" or {at} only" in said
+
+
+@pytest.mark.parametrize("text", ["10 10", "10 10 10", "1010 10 10", "10 10 10 10", "10 * * 10"])
+def test_a_sentence_begins_only_where_arithmetic_allows(text: str) -> None:
+    assert set(starts(text, 2, 10**6)) <= set(possible_starts(parse_sentence(text)) or [])
 
 
 @pytest.mark.parametrize(

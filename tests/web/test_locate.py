@@ -158,6 +158,31 @@ def test_an_example_and_words_that_differ_on_a_phone(browser: Browser) -> None:
     check_width(page)
 
 
+def test_too_few_words_leave_too_many_candidates_in_a_browser(browser: Browser) -> None:
+    page = browser.open("/locate?" + urlencode({"words": " ".join(text(10**14, 4))}))
+    page.get_by_text("too many candidates remain").first.wait_for()
+    assert "places found" not in page.text_content("#status")
+    page.get_by_text("The ranges begin at 4,194,304: every smaller integer").wait_for()
+    page.get_by_role("slider", name="Step").fill("99")
+    assert "After the prime" in page.text_content("#left")
+    assert "None of these fits" not in page.text_content("#left")
+
+
+def test_back_returns_to_the_search_before(browser: Browser) -> None:
+    page = browser.open("/locate")
+    for words, n in ("10 10 1100 10", "2"), ("1100 1100", "8"):
+        page.fill("#words", words)
+        page.fill("[name=below]", "1e5")
+        page.get_by_role("button", name="Locate", exact=True).click()
+        page.locator(f"#places .n[href='/n/{n}']").wait_for()
+    page.go_back()
+    page.locator("#places .n[href='/n/2']").wait_for()
+    assert page.input_value("#words") == "10 10 1100 10"
+    page.go_back()
+    page.get_by_text("Nothing was searched yet.").wait_for()
+    assert page.input_value("#words") == ""
+
+
 def test_an_example_that_comes_too_late_changes_nothing(browser: Browser) -> None:
     page = browser.open("/locate")
     held: list[Any] = []

@@ -115,6 +115,7 @@ def test_any_address_is_a_page_or_a_sentence(
         ("/text?word=1001", "not a Dyck word".capitalize()),
         ("/text?r=4&m=4", "r must be from 0 to 3"),
         ("/text?r=1", "m is missing"),
+        ("/text?m=4", "r is missing"),
         ("/text?r=1&m=1000001", "m must be from 1 to 1000000"),
     ],
 )
@@ -249,9 +250,48 @@ def test_the_address_follows_the_reader(browser: Browser) -> None:
     assert all(" of " in count for count in counts[1:])
 
 
+def test_back_returns_to_the_place_before(browser: Browser) -> None:
+    page = browser.open("/text?from=1e13&mark=primes")
+    cells(page)
+    scroll(page, 3000)
+    page.get_by_role("button", name="On by 1,000").click()
+    page.get_by_role("button", name="To ten times n").click()
+    page.fill("[name=from]", "360")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/text?from=360&mark=primes")
+    page.check("[value=words]")
+    page.wait_for_url("**/text?from=360&view=words*")
+    for _ in range(3):
+        page.go_back()
+    n = int(page.input_value("[name=from]"))
+    assert 10**13 < n < 10**13 + 10**4
+    shown = cells(page)
+    assert shown[n][0] == min(y for y, _ in shown.values() if y > 0)
+    assert page.locator("[value=trees]").is_checked()
+    page.go_forward()
+    page.wait_for_url(f"**/text?from={n + 1000}&*")
+    page.go_forward()
+    page.go_forward()
+    page.wait_for_url("**/text?from=360&view=words*")
+    assert page.locator("[value=words]").is_checked()
+    assert 360 in cells(page)
+
+
+def test_highlights_are_folded_on_a_phone(browser: Browser) -> None:
+    page = browser.open("/text", width=360)
+    assert page.locator(".marks").is_hidden() and page.locator("[name=tokens]").is_hidden()
+    page.get_by_text("Highlights and tokens").click()
+    assert page.locator(".marks").is_visible() and page.locator("[name=tokens]").is_visible()
+    check_accessibility(page)
+    assert browser.open("/text?mark=primes", width=360).locator(".marks").is_visible()
+    wide = browser.open("/text")
+    assert wide.locator(".marks").is_visible() and wide.locator("summary").is_hidden()
+
+
 def test_wrong_input_in_a_browser(browser: Browser) -> None:
     page = browser.open("/text", width=360)
     cells(page)
+    page.get_by_text("Highlights and tokens").click()
     for field, value, words in (
         ("from", "abc", "Not a number"),
         ("from", "1", "from must be from 2"),
@@ -265,6 +305,12 @@ def test_wrong_input_in_a_browser(browser: Browser) -> None:
     page.fill("[name=m]", "7")
     page.keyboard.press("Tab")
     page.get_by_text("r from 0 to m − 1").wait_for()
+    page.fill("[name=m]", "")
+    page.get_by_text("r from 0 to m − 1").wait_for(state="hidden")
+    page.keyboard.press("Tab")  # r alone is not ignored
+    page.get_by_text("r from 0 to m − 1").wait_for()
+    page.wait_for_timeout(400)
+    assert "r=" not in page.url
     check_accessibility(page)
 
 

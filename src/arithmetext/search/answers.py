@@ -1,5 +1,6 @@
 """Where a sentence stands; if it stands nowhere, why; and both in words."""
 
+import math
 from dataclasses import dataclass, replace
 
 from ..integers import format_integer, parse_integer
@@ -49,7 +50,7 @@ class Answer:
         first, end, reason = self.law
         words = " ".join("*" if w == ANY else unpack(w) for w in self.sentence[first:end])
         place = f"Word {end}" if end == first + 1 else f"Words {first + 1} to {end}"
-        return f"{place} ({words}): {reason}."
+        return f"{place} ({words}) cannot occur here: {reason}."
 
     @property
     def near_in_words(self) -> str | None:
@@ -79,15 +80,16 @@ def _verdict(found: Location) -> str:
     if found.too_short:
         shown = f" (first {PLACES_SHOWN} shown)" if len(found.places) > PLACES_SHOWN else ""
         return (
-            f": too few to locate. By chance alone, about {found.expected:.2g} places below {bound}"
-            f" have these words. {places} found{shown}."
+            f": too few to locate. By chance alone, {_about(found.expected)} places below {bound}"
+            " have these words." + (f" {places} found{shown}." if found.places else "")
         )
     if found.places and found.complete:
         return f": {places} found. There is no other place below {bound}."
     if found.places:
+        expected = "practically none" if found.expected < 0.001 else f"{found.expected:.1g}"
         return (
             f": {places} found. Another place below {bound} is unlikely:"
-            f" {found.expected:.1g} are expected by chance."
+            f" by chance, {expected} would be expected."
         )
     if found.complete:
         return f": not in the text below {bound}."
@@ -96,4 +98,24 @@ def _verdict(found: Location) -> str:
 
 def _exact(n: int) -> str:
     """An integer in the short form if that is exact, else with all its digits."""
-    return format_integer(n) if parse_integer(format_integer(n)) == n else str(n)
+    short = format_integer(n)
+    return _power(short) if parse_integer(short) == n else str(n)
+
+
+def _about(count: float) -> str:
+    """A number of places, with two digits."""
+    if math.isinf(count):
+        return "very many"
+    rounded = float(f"{count:.2g}")
+    return (
+        f"about {rounded:g}" if rounded < 100 else f"about {_power(format_integer(int(rounded)))}"
+    )
+
+
+def _power(short: str) -> str:
+    """
+    >>> _power("1e15"), _power("9.75e10"), _power("360")
+    ('10^15', '9.75·10^10', '360')
+    """
+    factor, _, exponent = short.partition("e")
+    return short if not exponent else f"{factor}·10^{exponent}".removeprefix("1·")

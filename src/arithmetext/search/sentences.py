@@ -149,8 +149,14 @@ def law(sentence: Pattern) -> str | None:
     if restriction is None:
         return None
     reason, starts = restriction
-    possible = " or ".join(map(str, starts))
-    return f"{reason}: it can begin at {possible} only" if starts else f"{reason}: it never occurs"
+    possible = f"can begin at {' or '.join(map(str, starts))} only" if starts else "never occurs"
+    return f"{reason}: the sentence {possible}"
+
+
+def possible_starts(sentence: Pattern) -> list[int] | None:
+    """The only places where arithmetic lets the sentence begin; None if it does not decide that."""
+    restriction = _law(sentence)
+    return None if restriction is None else restriction[1]
 
 
 def forbidden(sentence: Pattern) -> tuple[int, int, str] | None:
@@ -166,7 +172,7 @@ def forbidden(sentence: Pattern) -> tuple[int, int, str] | None:
             reason, starts = restriction
             # The part may begin at `start`, unless the sentence would then begin before 2.
             if all(start - first < 2 for start in starts):
-                return first, first + length, f"{reason}: it cannot occur here"
+                return first, first + length, reason
     return None
 
 

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ..errors import InputError
-from ..search.sentences import Pattern, find, law, parse_sentence
+from ..search.sentences import Pattern, find, law, parse_sentence, possible_starts
 from ..text.ranges import spans
 from ..text.sieve import piece_size
 from ..trees import unpack
@@ -31,16 +31,28 @@ THREADS = max(1, (os.cpu_count() or 1) - 1)
 
 
 def search(sentence: Pattern, lo: int, hi: int) -> Generator[Line, None, None]:
-    """The places of a sentence in lo ≤ n < hi, with progress; closing the generator ends it."""
+    """The places of a sentence in lo ≤ n < hi, with progress; closing the generator ends it.
+
+    If arithmetic allows certain starts only, these are tested and nothing else is searched.
+    """
+    allowed = possible_starts(sentence)
     yield {
         "words": ["*" if not word else unpack(word) for word in sentence],
         "from": str(lo),
         "to": str(hi - 1),
         "law": law(sentence),
+        "starts": None if allowed is None else [str(n) for n in allowed],
     }
+    began = told = time.monotonic()
+    if allowed is not None:
+        ends = [(n, n + len(sentence)) for n in allowed]
+        inside = [(a, b) for a, b in ends if lo <= a and b <= hi]
+        tested = [str(n) for a, b in inside for piece in find(sentence, a, b) for n in piece]
+        yield {"places": tested, "total": len(tested), "done": 1}
+        yield {"total": len(tested), "sent": len(tested), "seconds": _seconds_since(began)}
+        return
     total, sent, places = 0, 0, list[str]()
     starts = max(0, hi - lo - len(sentence) + 1)  # integers at which the sentence may begin
-    began = told = time.monotonic()
     pieces = spans(lo, lo + starts, piece_size(hi))
     # Nothing else refers to this iterator, so it is closed with the generator.
     found = find(sentence, lo, hi, threads=THREADS)
@@ -59,7 +71,11 @@ def search(sentence: Pattern, lo: int, hi: int) -> Generator[Line, None, None]:
                 "seconds_left": round((lo + starts - end) / rate, 1),
             }
             sent, places, told = sent + len(places), [], now
-    yield {"total": total, "sent": sent, "seconds": round(time.monotonic() - began, 2)}
+    yield {"total": total, "sent": sent, "seconds": _seconds_since(began)}
+
+
+def _seconds_since(began: float) -> float:
+    return round(time.monotonic() - began, 2)
 
 
 def stream(request: Request) -> Response:

@@ -15,7 +15,7 @@ from starlette.routing import Route
 from ..errors import InputError
 from ..search.answers import Answer, explain
 from ..search.beam import BeamState, Watch
-from ..search.locate import DEFAULT_BELOW, locate
+from ..search.locate import DEFAULT_BELOW, EXHAUSTIVE_BELOW, locate
 from ..search.sentences import Pattern, parse_sentence
 from ..text.ranges import MAX
 from ..text.sieve import words
@@ -159,6 +159,7 @@ def page(request: Request) -> Response:
         most_words=MOST_WORDS,
         most_characters=MOST_CHARACTERS,
         example_words=EXAMPLE_WORDS,
+        exhaustive_below=f"{EXHAUSTIVE_BELOW:,}",
     )
 
 

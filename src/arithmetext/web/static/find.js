@@ -2,6 +2,7 @@
 
 import { address, getLines, sentence as inWords } from "./api.js";
 import { element, showError, svg } from "./dom.js";
+import { onReturn, pushAddress, replaceAddress } from "./steps.js";
 import { layOut, treeOf, wordOf } from "./tree.js";
 
 const ANY = "*";
@@ -54,6 +55,7 @@ function change(changed, focus) {
 
 function say() {
   const problem = problemOf(words);
+  field.setAttribute("aria-invalid", problem !== null);
   const said = problem ?? (words.length === 1 ? "1 word" : `${words.length} words`);
   byId("problem").classList.toggle("wrong", problem !== null);
   if (byId("problem").textContent !== said) byId("problem").textContent = said;
@@ -212,8 +214,9 @@ function focusNode(i, path) {
 
 let running = null;
 
-async function search() {
+async function search(writeAddress) {
   running?.abort();
+  byId("results").hidden = false;
   const problem = problemOf(words);
   showError(byId("error"), problem);
   if (problem) return field.focus();
@@ -221,7 +224,7 @@ async function search() {
   const asked = {
     sentence: words.join(" "), from: form.elements.from.value, to: form.elements.to.value,
   };
-  history.replaceState(null, "", address("/find", asked));
+  writeAddress(address("/find", asked));
   clear();
   byId("stop").disabled = false;
   byId("status").textContent = "Searching …";
@@ -258,25 +261,29 @@ function clear() {
 
 function show({ places, done, rate, seconds_left: left }) {
   byId("progress").value = done;
-  const speed = (rate / 1e6).toPrecision(3);
-  const time = left >= 90 ? `${Math.round(left / 60)} min` : `${Math.ceil(left)} s`;
-  byId("rate").textContent =
-    `${Math.floor(100 * done)} % · ${speed} million integers a second · ${time} left`;
   byId("places").append(...places.map((n) => element(
     "li", {},
     element("a", { href: `/n/${n}` }, digits(n)),
     element("a", { href: `/text?from=${n}`, "aria-label": `The text from ${n}` }, "text"),
   )));
   byId("found").hidden = !byId("places").children.length;
+  if (rate === undefined) return; // arithmetic decided, and nothing was searched
+  const speed = (rate / 1e6).toPrecision(3);
+  const time = left >= 90 ? `${Math.round(left / 60)} min` : `${Math.ceil(left)} s`;
+  byId("rate").textContent =
+    `${Math.floor(100 * done)} % · ${speed} million integers a second · ${time} left`;
 }
 
 function finish(start, { total, sent, seconds }) {
   byId("progress").value = 1;
   byId("rate").textContent = `100 % · ${seconds} s`;
   const listed = sent < total ? ` The first ${digits(sent)} are listed.` : "";
-  const elsewhere = start.law ? "" : " This does not rule out other places elsewhere.";
-  byId("status").textContent = `${places(total)} from ${digits(start.from)} to ${digits(start.to)};` +
-    ` every start was examined.${listed}${elsewhere}`;
+  const { from, to, starts } = start;
+  const examined = !starts ? "every start was examined"
+    : starts.length ? "every start that arithmetic allows was examined" : "arithmetic allows none";
+  const elsewhere = starts ? "" : " This does not rule out other places elsewhere.";
+  byId("status").textContent =
+    `${places(total)} from ${digits(from)} to ${digits(to)}; ${examined}.${listed}${elsewhere}`;
 }
 
 /** What is known of a search that did not reach its end. */
@@ -298,10 +305,21 @@ for (const mode of document.querySelectorAll("[name=mode]")) {
 }
 form.addEventListener("submit", (event) => {
   event.preventDefault();
-  search();
+  search(pushAddress);
   byId("results").scrollIntoView({ block: "nearest" });
 });
 byId("stop").addEventListener("click", () => running?.abort());
 
-read();
-if (new URLSearchParams(location.search).has("sentence")) search();
+/** Show the search of an address. */
+function showState(state) {
+  for (const name of ["sentence", "from", "to"]) {
+    form.elements[name].value = state.get(name) ?? form.elements[name].defaultValue;
+  }
+  read();
+  if (state.has("sentence")) return search(replaceAddress);
+  running?.abort();
+  byId("results").hidden = true;
+}
+
+onReturn(showState);
+showState(new URLSearchParams(location.search));

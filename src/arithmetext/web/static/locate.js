@@ -2,6 +2,7 @@
 
 import { address, getJson, getLines, sentence } from "./api.js";
 import { element, showError } from "./dom.js";
+import { onReturn, pushAddress, replaceAddress } from "./steps.js";
 import { drawTree } from "./tree.js";
 
 const SURE = 0.99; // from this probability on a residue counts as known
@@ -18,12 +19,13 @@ const still = matchMedia("(prefers-reduced-motion: reduce)");
 
 let searches = [];
 let running = null;
+let complete = false; // all integers are ruled out but the places found
 
-async function locate() {
+async function locate(writeAddress) {
   running?.abort();
   const controller = running = new AbortController();
   const asked = { words: form.elements.words.value, below: form.elements.below.value };
-  history.replaceState(null, "", address("/locate", asked));
+  writeAddress(address("/locate", asked));
   clear("Searching …");
   byId("stop").disabled = false;
   try {
@@ -47,6 +49,7 @@ async function locate() {
 function clear(status) {
   pause();
   searches = [];
+  complete = false;
   showError(byId("error"), null);
   byId("status").textContent = status;
   byId("places").replaceChildren();
@@ -65,6 +68,7 @@ function add(step) {
 }
 
 function finish(answer) {
+  complete = answer.complete;
   byId("status").textContent = answer.verdict;
   byId("places").classList.toggle("many", answer.places.length > 3);
   byId("places").replaceChildren(...answer.places.map(drawPlace));
@@ -137,11 +141,12 @@ let timer = null;
 
 const within = (n, { from, to }) => BigInt(from) <= BigInt(n) && BigInt(n) <= BigInt(to);
 
-function drawRanges({ places, complete }) {
+function drawRanges({ places, too_short: tooShort }) {
   byId("ranges").replaceChildren(...searches.map((search, i) => {
     const { p, residues } = search.steps.at(-1);
     const found = places.some((n) => within(n, search));
-    const tried = complete ? "ruled out by trying integers one by one" : "no n was found";
+    const tried = complete ? "ruled out by trying integers one by one"
+      : tooShort ? "too many candidates remain" : "no n was found";
     const end = found ? "n is here" : residues ? tried : `ruled out by the prime ${p}`;
     const input = element("input", { type: "radio", name: "range", value: i });
     input.addEventListener("change", () => {
@@ -152,9 +157,6 @@ function drawRanges({ places, complete }) {
     const range = `${digits(search.from)} to ${digits(search.to)}`;
     return element("label", {}, input, element("span", {}, `${range}: ${end}`));
   }));
-  if (places.some((n) => !searches.some((search) => within(n, search)))) {
-    byId("ranges").append(element("p", {}, "The smaller integers are compared with the words one by one."));
-  }
 }
 
 /** Show a search: one row for each of its primes. */
@@ -202,7 +204,7 @@ function described({ from, to, p, residues, integers, found }, last) {
   }
   return `After the prime ${p}: ${countOf(residues, "residue")} of n left, about` +
     ` ${countOf(integers, "integer")} of ${amount.format(BigInt(to) - BigInt(from) + 1n)}.` +
-    (last && !running ? " None of these fits." : "");
+    (last && complete ? " None of these fits." : "");
 }
 
 function countOf(count, noun) {
@@ -238,7 +240,7 @@ function pause() {
 
 form.addEventListener("submit", (event) => {
   event.preventDefault();
-  locate();
+  locate(pushAddress);
 });
 byId("stop").addEventListener("click", () => running?.abort());
 byId("play").addEventListener("click", () => (timer ? pause() : play()));
@@ -261,4 +263,15 @@ byId("example").addEventListener("click", async () => {
   if (running === controller) running = null;
 });
 
-if (new URLSearchParams(location.search).get("words")) locate();
+/** Show the search of an address. */
+function showState(state) {
+  for (const name of ["words", "below"]) {
+    form.elements[name].value = state.get(name) ?? form.elements[name].defaultValue;
+  }
+  if (state.get("words")) return locate(replaceAddress);
+  running?.abort();
+  clear("Nothing was searched yet.");
+}
+
+onReturn(showState);
+if (new URLSearchParams(location.search).get("words")) locate(replaceAddress);

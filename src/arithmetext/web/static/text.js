@@ -7,6 +7,7 @@
 
 import { address, getJson, sentence } from "./api.js";
 import { element, showError } from "./dom.js";
+import { onReturn, pushAddress, replaceAddress } from "./steps.js";
 import { drawTree, treeOf } from "./tree.js";
 
 const SIZE = 100; // integers of a group
@@ -40,8 +41,8 @@ let marks;
 
 // Highlights.
 
-/** Read the fields; only finished ones are found wrong. */
-function readMarks(finished) {
+/** Read the fields; only finished ones are found wrong, and r without m once both are left. */
+function readMarks(finished, left = false) {
   const word = fields.word.value.trim();
   const wrong = word && !treeOf(word);
   report("word", finished && wrong
@@ -49,7 +50,7 @@ function readMarks(finished) {
   const [r, m] = [fields.r.value.trim(), fields.m.value.trim()];
   const most = Number(fields.m.dataset.most);
   const inRange = [r, m].every((text) => /^\d+$/.test(text)) && +r < +m && +m <= most;
-  report("residue", finished && r && m && !inRange
+  report("residue", finished && (left ? r || m : r && m) && !inRange
     && `For n ≡ r mod m, write m from 1 to ${most.toLocaleString("en")} and r from 0 to m − 1.`);
   const boxes = [...form.querySelectorAll("[name=mark]:checked")].map((box) => box.value);
   marks = {
@@ -375,24 +376,48 @@ let saving;
 
 function saveAddress() {
   clearTimeout(saving);
-  saving = setTimeout(() => {
-    const n = top();
-    if (document.activeElement !== fields.from) fields.from.value = n;
-    const state = [...new FormData(form)].filter(([name, value]) => name !== "from" && value
-      && !(name === "tokens" && value === "none") && !(name === "view" && value === "trees"));
-    history.replaceState(null, "", `/text?${new URLSearchParams([["from", n], ...state])}`);
-    document.title = `The text from ${n} · arithmetext`;
-    document.querySelector("#json").href = address("/api/text", { from: n, count: SIZE });
-  }, 300);
+  saving = setTimeout(() => writeAddress(replaceAddress), 300);
 }
 
+/** Write the state of the page to its address; highlights that are wrong are no part of it. */
+function writeAddress(write) {
+  clearTimeout(saving);
+  const n = top();
+  if (document.activeElement !== fields.from) fields.from.value = n;
+  const shown = {
+    view: view() !== "trees", tokens: fields.tokens.value !== "none", mark: true,
+    word: marks.chosen, r: marks.residue, m: marks.residue,
+  };
+  const state = [...new FormData(form)].filter(([name]) => shown[name]);
+  write(`/text?${new URLSearchParams([["from", n], ...state])}`);
+  document.title = `The text from ${n} · arithmetext`;
+  document.querySelector("#json").href = address("/api/text", { from: n, count: SIZE });
+}
+
+/** Jump to an integer; Back returns to the place before. */
 function goTo(n) {
   report("from", null);
+  writeAddress(replaceAddress);
   place(n < BEGIN ? BEGIN : n >= END ? END - 1n : n);
+  writeAddress(pushAddress);
 }
+
+onReturn((state) => {
+  fields.view.value = state.get("view") ?? "trees";
+  fields.tokens.value = state.get("tokens") ?? "none";
+  for (const name of ["word", "r", "m"]) fields[name].value = state.get(name) ?? "";
+  for (const box of form.querySelectorAll("[name=mark]")) {
+    box.checked = state.getAll("mark").includes(box.value);
+  }
+  readMarks(true);
+  place(BigInt(state.get("from")));
+  fields.from.value = start;
+  loadTokenizer();
+});
 
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
+  changeMarks(true, true);
   if (fields.from.value === String(top())) return;
   try {
     const answer = await getJson(address("/api/text", { from: fields.from.value, count: 1 }));
@@ -414,8 +439,8 @@ form.addEventListener("click", (event) => {
 
 const MARK_FIELDS = ["mark", "word", "r", "m"];
 
-function changeMarks(finished) {
-  readMarks(finished);
+function changeMarks(finished, left) {
+  readMarks(finished, left);
   for (const group of groups.values()) dress(group);
   showCounts();
   saveAddress();
@@ -436,6 +461,12 @@ form.addEventListener("input", (event) => {
 
 form.addEventListener("change", (event) => {
   if (MARK_FIELDS.includes(event.target.name)) changeMarks(true);
+});
+
+const RESIDUE_FIELDS = [fields.r, fields.m];
+
+form.addEventListener("focusout", ({ target, relatedTarget }) => {
+  if (RESIDUE_FIELDS.includes(target)) changeMarks(true, !RESIDUE_FIELDS.includes(relatedTarget));
 });
 
 region.addEventListener("click", (event) => {
