@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from arithmetext import trees
 from arithmetext.evaluation import scoring
 from arithmetext.evaluation.context import WORD_TOKENS, by_context, next_words_right
 from arithmetext.evaluation.prompts import TextPrompts, draw
@@ -150,3 +151,8 @@ def test_the_next_word_may_begin_in_the_prompt(tokenizer: Tokenizer) -> None:
         assert next_words_right(Slow(with_following(prompts)), cut).all() == (length >= 8)
     late = Slow(with_following(prompts).roll(1, 1))
     assert 0 < next_words_right(late, prompts).mean() < 0.6
+
+
+def test_the_longest_word_ends_in_time() -> None:
+    """The least integer with 20 edges; the least with 21 is beyond 2^63 (OEIS A276230)."""
+    assert len(trees.word(1791735431214128400)) + 1 == WORD_TOKENS

@@ -12,7 +12,7 @@ from .generation import generate
 from .prompts import TextPrompts
 from .scoring import score
 
-WORD_TOKENS = 20  # within these a word nearly always ends, even if spelled letter by letter
+WORD_TOKENS = 41  # no word below 2^63 has more than 40 letters, and a space ends it
 
 
 class ContextRange(NamedTuple):
