@@ -132,11 +132,11 @@ WRONG = [
     ({"sentence": ""}, "at least one word"),
     ({"sentence": "10 " * 65}, "at most 64"),
     ({"sentence": "10" * 3000}, "at most 4096"),
-    ({}, "The parameter sentence is missing."),
-    ({"sentence": "10", "from": "1"}, "From must be from 2"),
+    ({}, "The parameter “sentence” is missing."),
+    ({"sentence": "10", "from": "1"}, "“from” must be from 2"),
     ({"sentence": "10", "from": "x"}, "Not a number"),
     ({"sentence": "10", "from": "100", "to": "99"}, "nothing to search"),
-    ({"sentence": "10", "to": "1e18"}, "To must be from 2 to"),
+    ({"sentence": "10", "to": "1e18"}, "“to” must be from 2 to"),
     ({"sentence": "10", "to": "1e12"}, "at most 100000000000"),
 ]
 

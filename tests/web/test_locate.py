@@ -94,14 +94,14 @@ def test_examples_are_words_of_the_text(client: TestClient) -> None:
 
 
 WRONG = [
-    ({}, "The parameter words is missing."),
+    ({}, "The parameter “words” is missing."),
     ({"words": " "}, "There are no words"),
     ({"words": "* *"}, "at least one word"),
     ({"words": "10 1001"}, "Word 2 of the sentence: not a Dyck word"),
     ({"words": "10 " * 257}, "at most 256"),
     ({"words": "10" * 10000}, "at most 16384"),
-    ({"words": "10", "below": "2"}, "Below must be from 3"),
-    ({"words": "10", "below": "2^64"}, "Below must be from 3"),
+    ({"words": "10", "below": "2"}, "“below” must be from 3"),
+    ({"words": "10", "below": "2^64"}, "“below” must be from 3"),
     ({"words": "10", "below": "x"}, "Not a number"),
 ]
 

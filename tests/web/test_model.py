@@ -171,7 +171,7 @@ def test_only_offered_models(client: TestClient, run: Path) -> None:
     for name in str(run), "/etc", "..", "runs/../runs/run", "runs", "oracle-7", "":
         answer = client.get("/api/model", params={"model": name})
         assert answer.status_code == 400
-        assert "Model must be one of" in answer.json()["error"]
+        assert "“model” must be one of" in answer.json()["error"]
 
 
 @pytest.mark.parametrize(

@@ -105,18 +105,18 @@ def test_any_address_is_a_page_or_a_sentence(
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("/api/text?from=1", "from must be from 2"),
-        ("/api/text?from=2^63", "from must be from 2"),
-        ("/api/text?count=513", "count must be from 1 to 512"),
-        ("/api/text?tokens=gpt2", "tokens must be one of"),
+        ("/api/text?from=1", "“from” must be from 2"),
+        ("/api/text?from=2^63", "“from” must be from 2"),
+        ("/api/text?count=513", "“count” must be from 1 to 512"),
+        ("/api/text?tokens=gpt2", "“tokens” must be one of"),
         ("/text?from=abc", "Not a number"),
-        ("/text?view=stones", "view must be one of"),
+        ("/text?view=stones", "“view” must be one of"),
         ("/text?mark=twins", "mark must be one of"),
         ("/text?word=1001", "not a Dyck word".capitalize()),
-        ("/text?r=4&m=4", "r must be from 0 to 3"),
-        ("/text?r=1", "m is missing"),
-        ("/text?m=4", "r is missing"),
-        ("/text?r=1&m=1000001", "m must be from 1 to 1000000"),
+        ("/text?r=4&m=4", "“r” must be from 0 to 3"),
+        ("/text?r=1", "“m” is missing"),
+        ("/text?m=4", "“r” is missing"),
+        ("/text?r=1&m=1000001", "“m” must be from 1 to 1e6"),
     ],
 )
 def test_wrong_parameters_get_a_sentence(client: TestClient, address: str, words: str) -> None:
@@ -294,7 +294,7 @@ def test_wrong_input_in_a_browser(browser: Browser) -> None:
     page.get_by_text("Highlights and tokens").click()
     for field, value, words in (
         ("from", "abc", "Not a number"),
-        ("from", "1", "from must be from 2"),
+        ("from", "1", "“from” must be from 2"),
         ("word", "1001", "1001 is not a Dyck word"),
     ):
         page.fill(f"[name={field}]", value)

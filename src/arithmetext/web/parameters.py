@@ -34,6 +34,8 @@ def integer(
 
 def short(n: int) -> str:
     """An integer that people can read: 1e17, or digits in groups of three."""
+    if n >= 10**30:
+        return f"a number of {len(str(n))} digits"
     return format_integer(n) if parse_integer(format_integer(n)) == n else f"{n:,}"
 
 
