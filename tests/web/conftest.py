@@ -112,6 +112,13 @@ def browser(chromium: Any, server: str) -> Iterator[Browser]:
     assert opened.errors == []
 
 
+def check_refused(client: TestClient, path: str, parameters: dict[str, str], words: str) -> None:
+    """Fail unless the API refuses these parameters in a sentence with these words."""
+    answer = client.get(path, params=parameters)
+    assert answer.status_code == 400
+    assert words in answer.json()["error"]
+
+
 def check_accessibility(page: Any) -> None:
     """Fail with what axe finds: missing names, low contrast, wrong roles, …"""
     from axe_playwright_python.sync_playwright import Axe

@@ -86,11 +86,12 @@ def stream(request: Request) -> Response:
     lo = parameters.integer(request, "from", "2", least=2, most=LAST)
     last = parameters.integer(request, "to", "1e9", least=2, most=LAST)
     if last < lo:
-        raise InputError(f"there is nothing to search: to, {last}, is below from, {lo}")
+        both = f"“to” ({parameters.short(last)}) is below “from” ({parameters.short(lo)})"
+        raise InputError(f"there is nothing to search: {both}")
     if last - lo >= MOST_INTEGERS:
         raise InputError(
-            f"these are {last - lo + 1} integers: at most {MOST_INTEGERS} are searched at once;"
-            " for more there is nt find"
+            f"these are {parameters.short(last - lo + 1)} integers: at most"
+            f" {parameters.short(MOST_INTEGERS)} are searched at once; for more there is nt find"
         )
     return LineStream(search(sentence, lo, last + 1))
 

@@ -1,6 +1,6 @@
 // Read JSON and streams of JSON lines from this server.
 
-export class ApiError extends Error {}
+class ApiError extends Error {}
 
 /** The JSON at an address; an ApiError with the server's sentence if it refuses. */
 export async function getJson(address, { signal } = {}) {
