@@ -192,6 +192,13 @@ class GPT(TrainableModel):
             self(ids[None].to(self.device))
         return torch.stack([pattern[0].float() for pattern in seen.values()])
 
+    @torch.no_grad()
+    def residual_stream(self, ids: Tensor) -> Tensor:
+        """ids: [windows, tokens]; result: [layers + 1, windows, tokens, width], embedding first."""
+        with watching(self, "blocks.0.residual_before", "blocks.*.residual_after") as seen:
+            self(ids.to(self.device))
+        return torch.stack([activation.float() for activation in seen.values()])
+
     def flops_per_token(self, length: int) -> int:
         """Counted as 6N + 12·layers·d·L."""
         return 6 * self.parameter_count + 12 * self.config.layers * self.config.width * length

@@ -101,6 +101,13 @@ class LanguageModel(ABC):
         """
         raise InputError(f"{self.description}: this model has no attention")
 
+    def residual_stream(self, ids: Tensor) -> Tensor:
+        """The residual stream while the model reads windows: its input and after each block.
+
+        ids: [windows, tokens]; result: [layers + 1, windows, tokens, width].
+        """
+        raise InputError(f"{self.description}: this model has no residual stream")
+
 
 class TrainableModel(nn.Module, LanguageModel):
     """A model that `training` can train. Its forward pass computes logits."""
