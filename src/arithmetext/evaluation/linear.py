@@ -89,17 +89,21 @@ def classifier(moments: Moments, groups: Sequence[int]) -> Affine:
 
     `groups` has the number of classes of each group; the targets of a group are one-hot.
     """
-    covariance, mean, bias = moments.covariance(), moments.mean, []
-    weights = []
-    shares = moments.target_mean.split(list(groups))
-    for cross, share in zip(moments.cross_covariance().split(list(groups), 1), shares, strict=True):
-        known = share.clamp_min(1 / moments.count)  # a class may have no samples
-        centres = cross / known  # class means, relative to the mean of all
-        within = covariance - (centres * known) @ centres.mT
-        weight = torch.linalg.solve(_ridge(within), centres)
+    shares = moments.target_mean.clamp_min(1 / moments.count)  # a class may have no samples
+    centres = moments.cross_covariance() / shares  # class means, relative to the mean of all
+    # The covariance within the classes of a group is T − M D Mᵀ, with T the covariance of all
+    # samples, M the class means and D the shares. By Woodbury's identity, its inverse times M
+    # follows from the inverse of T, which all groups share.
+    solved = torch.linalg.solve(_ridge(moments.covariance()), centres)
+    weights, bias = [], []
+    for m, t, d in zip(
+        *(torch.split(each, list(groups), -1) for each in (centres, solved, shares)), strict=True
+    ):
+        overlap = torch.eye(len(d), dtype=d.dtype, device=d.device) - d[:, None] * (m.mT @ t)
+        weight = torch.linalg.solve(overlap, t, left=False)
         weights.append(weight)
-        bias.append(known.log() - (centres * weight).sum(0) / 2)
-    return Affine(mean.float(), torch.cat(weights, 1).float(), torch.cat(bias).float())
+        bias.append(d.log() - (m * weight).sum(0) / 2)
+    return Affine(moments.mean.float(), torch.cat(weights, 1).float(), torch.cat(bias).float())
 
 
 def leace(moments: Moments, targets: slice) -> Tensor:
@@ -120,7 +124,8 @@ def oblique(covariance: Tensor, directions: Tensor) -> Tensor:
     basis, sizes, _ = torch.linalg.svd(white, full_matrices=False)
     basis = basis[:, sizes > _RANK * sizes[0]]
     reads = torch.linalg.solve_triangular(factor.mT, basis, upper=True)
-    return (factor @ basis @ reads.mT).float()
+    projection: Tensor = factor @ basis @ reads.mT
+    return projection.float()
 
 
 def _ridge(covariance: Tensor) -> Tensor:

@@ -199,6 +199,12 @@ class GPT(TrainableModel):
             self(ids.to(self.device))
         return torch.stack([activation.float() for activation in seen.values()])
 
+    def with_initial_weights(self, seed: int) -> "GPT":
+        with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+            torch.manual_seed(seed)
+            model = GPT(self.config, vocabulary=self.vocabulary, causal=self.causal)
+        return model.to(self.device, self.tokens.weight.dtype).eval()
+
     def flops_per_token(self, length: int) -> int:
         """Counted as 6N + 12·layers·d·L."""
         return 6 * self.parameter_count + 12 * self.config.layers * self.config.width * length

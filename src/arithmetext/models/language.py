@@ -108,6 +108,10 @@ class LanguageModel(ABC):
         """
         raise InputError(f"{self.description}: this model has no residual stream")
 
+    def with_initial_weights(self, seed: int) -> "LanguageModel":
+        """A model of the same shape that was not trained."""
+        raise InputError(f"{self.description}: this model has no initial weights")
+
 
 class TrainableModel(nn.Module, LanguageModel):
     """A model that `training` can train. Its forward pass computes logits."""

@@ -1,0 +1,412 @@
+"""Linear probes: can n modulo m be read off a model's residual stream?
+
+A probe is a linear classifier (linear.py) for one modulus, one layer and one range of positions. It
+is fitted on windows from the training text and tested on other text. The controls share windows,
+code and number of samples with the probes:
+
+    untrained        the same model with its initial random weights
+    shuffled labels  n is shifted by a random number in each training window
+    position         sines and cosines of the position, with the periods of all moduli
+    last 64 tokens   how often each token is among the last 64
+    last 16 tokens   which tokens these are, in order
+
+The token alone is layer 0, the embedding.
+
+Whether a linear probe succeeds depends on the functions of n mod m that it is asked for. So the
+regressions behind the probes are also scored on single functions: the indicators of the classes,
+the Fourier modes cos and sin of 2πkn/m, and, for prime m, the characters of the multiplicative
+group.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from math import isqrt, pi
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..errors import InputError
+from ..progress import progress
+from ..text.splits import blocks_near
+from .activations import labelled_windows
+from .estimates import Estimate, over_seeds_and_blocks
+from .linear import Affine, Moments, classifier, regression
+from .subjects import EvaluatedModel
+
+PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
+POWERS = (4, 8, 16, 9, 27, 25, 49)
+
+MODEL, UNTRAINED, SHUFFLED = "model", "untrained", "shuffled labels"
+POSITION, BAG, ORDERED = "position", "last 64 tokens", "last 16 tokens"
+CONTROLS = (UNTRAINED, SHUFFLED, POSITION, BAG, ORDERED)
+
+_BAG, _ORDERED = 64, 16  # tokens that these controls see
+_COMMONEST = 32  # tokens that `last 16 tokens` tells apart; the others are one class
+
+_TRAINING_SEEDS = 1000  # seeds of training windows begin here, those of test windows at 0
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ProbeSettings:
+    moduli: tuple[int, ...]
+    places: tuple[int, ...]
+    windows: int  # that the probes of one seed are fitted on
+    tested: int  # windows at each place
+    blocks: int  # of a million integers each, that the tested windows are drawn from
+    seeds: int  # sets of training windows
+
+
+def checked(how: ProbeSettings) -> ProbeSettings:
+    """The settings, if they make sense."""
+    for modulus in how.moduli:
+        if not 2 <= modulus <= 1000:
+            raise InputError(f"a modulus is from 2 to 1000, not {modulus}")
+    if not how.moduli or len(set(how.moduli)) < len(how.moduli):
+        raise InputError("name one modulus or more, each once")
+    if how.tested % how.blocks:
+        raise InputError(f"the windows at a place must be a multiple of {how.blocks}")
+    return how
+
+
+def position_ranges(context: int) -> list[tuple[int, int]]:
+    """Positions that are probed together: the last half of the window, and shorter ones before.
+
+    >>> position_ranges(1024)
+    [(8, 32), (32, 128), (128, 512), (512, 1024)]
+    """
+    ends = [max(1, context >> shift) for shift in (7, 5, 3, 1)] + [context]
+    return [(a, b) for a, b in pairwise(ends) if a < b]
+
+
+class Functions(NamedTuple):
+    """Functions of n mod m, some of them pairs that are scored together."""
+
+    names: list[tuple[str, int]]  # the basis (class, frequency or character) and the index in it
+    values: Floats  # [m, columns]: by class
+    owners: NDArray[np.int64]  # [columns]: the function that each column belongs to
+
+
+@cache
+def functions(modulus: int) -> Functions:
+    """The functions of n mod m that regressions are scored on.
+
+    >>> functions(5).names[5:]
+    [('frequency', 1), ('frequency', 2), ('character', 1), ('character', 2)]
+    """
+    n = np.arange(modulus)
+    found = {("class", r): (n == r)[:, None].astype(float) for r in range(modulus)}
+    for k in range(1, modulus // 2 + 1):
+        found["frequency", k] = _waves(k * n / modulus)
+    if modulus > 2 and _is_prime(modulus):
+        logarithms = _discrete_logarithms(modulus)
+        for j in range(1, (modulus - 1) // 2 + 1):
+            values = _waves(j * logarithms / (modulus - 1))
+            values[0] = 0  # characters vanish at the multiples of p
+            found["character", j] = values
+    widths = [values.shape[1] for values in found.values()]
+    columns = np.concatenate(list(found.values()), 1)
+    return Functions(list(found), columns, np.repeat(np.arange(len(found)), widths))
+
+
+def _waves(turns: Floats) -> Floats:
+    """Cosines and sines; the sines are left out if all are 0."""
+    waves = np.stack([np.cos(2 * pi * turns), np.sin(2 * pi * turns)], 1)
+    return waves if np.abs(waves[:, 1]).max() > 1e-9 else waves[:, :1]
+
+
+def _is_prime(n: int) -> bool:
+    return n > 1 and all(n % d for d in range(2, isqrt(n) + 1))
+
+
+def _discrete_logarithms(prime: int) -> Floats:
+    """The logarithm of each class to the least primitive root; 0 for the class of 0."""
+    for root in range(1, prime):
+        powers = [pow(root, k, prime) for k in range(prime - 1)]
+        if len(set(powers)) == prime - 1:
+            logs = np.zeros(prime)
+            logs[powers] = np.arange(prime - 1)
+            return logs
+    raise AssertionError(f"{prime} is no prime")
+
+
+def probe_scores(model: EvaluatedModel, how: ProbeSettings) -> dict[str, NDArray[Any]]:
+    """Fit all probes and test them at each place.
+
+    "model AT": hits, [seeds, layers, ranges, moduli, windows]; each control the same, with the last
+    range alone. "errors AT", [seeds, layers, functions, blocks], and "variances AT", [functions,
+    blocks]: squared errors of the regressions in the last range, and variances of the functions.
+    """
+    checked(how)
+    ranges = position_ranges(model.context)
+    reader = _Reader(model, how.moduli)
+    fitted: list[_Probes] = []
+    total = how.seeds * how.windows + len(how.places) * how.tested
+    with progress("probes", total, "windows") as advance:
+        for seed in range(how.seeds):
+            windows = labelled_windows(
+                model.tokenizer,
+                [model.trained],
+                number=how.windows,
+                length=model.context,
+                seed=_TRAINING_SEEDS + seed,
+            )
+            sums = _Sums(how.moduli, ranges, seed)
+            for _, batch in windows.batches():
+                sums.add(reader.features(batch.ids), batch.integers)
+                advance(len(batch))
+            fitted.append(sums.fit())
+        arrays: dict[str, NDArray[Any]] = {}
+        for at in how.places:
+            windows = labelled_windows(
+                model.tokenizer,
+                [[block] for block in blocks_near(at, model.seen, how.blocks)],
+                number=how.tested,
+                length=model.context,
+                seed=0,
+            )
+            test = _Test(how, ranges, len(fitted[0].regressions))
+            for part, batch in windows.batches():
+                features = reader.features(batch.ids)
+                for seed, probes in enumerate(fitted):
+                    test.add(seed, probes, features, batch.integers, part)
+                advance(len(batch))
+            arrays |= {f"{name} {at}": array for name, array in test.arrays().items()}
+    return arrays
+
+
+class _Reader:
+    """The features of windows, by source: [layers, windows, tokens, features] each."""
+
+    def __init__(self, model: EvaluatedModel, moduli: Sequence[int]) -> None:
+        self.model, self.moduli = model.model, moduli
+        self.untrained = model.model.with_initial_weights(0)
+        self.device = model.model.device
+        self.vocabulary = model.tokenizer.size
+        sample = labelled_windows(
+            model.tokenizer, [model.trained], number=8, length=model.context, seed=_TRAINING_SEEDS
+        )
+        counts = torch.bincount(sample.ids.flatten(), minlength=self.vocabulary)
+        self.classes = torch.full((self.vocabulary,), _COMMONEST)
+        commonest = counts.argsort(descending=True, stable=True)[:_COMMONEST]
+        self.classes[commonest] = torch.arange(len(commonest))
+
+    def features(self, ids: Tensor) -> dict[str, Tensor]:
+        return {
+            MODEL: self.model.residual_stream(ids),
+            UNTRAINED: self.untrained.residual_stream(ids),
+            POSITION: self._position(ids),
+            BAG: self._bag(ids),
+            ORDERED: self._ordered(ids),
+        }
+
+    def _position(self, ids: Tensor) -> Tensor:
+        turns = torch.arange(ids.shape[1])[:, None] * 2 * pi / torch.tensor(self.moduli)
+        waves = torch.cat([turns.cos(), turns.sin()], 1).to(self.device)
+        return waves.expand(1, *ids.shape, -1)
+
+    def _bag(self, ids: Tensor) -> Tensor:
+        before = F.one_hot(ids, self.vocabulary).cumsum(1)
+        earlier = F.pad(before, (0, 0, _BAG, 0))[:, : ids.shape[1]]
+        return (before - earlier)[None].float().to(self.device)
+
+    def _ordered(self, ids: Tensor) -> Tensor:
+        padded = F.pad(self.classes[ids], (_ORDERED - 1, 0), value=_COMMONEST)
+        last = padded.unfold(1, _ORDERED, 1)  # [windows, tokens, _ORDERED]
+        return F.one_hot(last, _COMMONEST + 1).flatten(2)[None].float().to(self.device)
+
+
+class _Sums:
+    """Moments of all features, by source, range of positions and layer."""
+
+    def __init__(self, moduli: Sequence[int], ranges: Sequence[tuple[int, int]], seed: int) -> None:
+        self.moduli, self.ranges = moduli, ranges
+        self.random = torch.Generator().manual_seed(seed)
+        self.moments: dict[tuple[str, tuple[int, int]], list[Moments]] = {}
+
+    def add(self, features: dict[str, Tensor], integers: Tensor) -> None:
+        targets = _one_hot(integers, self.moduli)
+        shift = torch.randint(1 << 40, (len(integers), 1), generator=self.random)
+        shuffled = _one_hot(integers + shift, self.moduli)
+        last = self.ranges[-1]
+        for where in self.ranges:
+            self._add(MODEL, where, features[MODEL], targets)
+        self._add(SHUFFLED, last, features[MODEL], shuffled)
+        for control in features.keys() - {MODEL}:
+            self._add(control, last, features[control], targets)
+
+    def _add(self, source: str, where: tuple[int, int], x: Tensor, y: Tensor) -> None:
+        """x: [layers, windows, tokens, features]; y: [windows, tokens, targets]."""
+        part = slice(*where)
+        y = y[:, part].flatten(0, 1).to(x.device).float()
+        if (source, where) not in self.moments:
+            self.moments[source, where] = [
+                Moments(x.shape[-1], y.shape[-1], x.device) for _ in range(len(x))
+            ]
+        for moments, layer in zip(self.moments[source, where], x, strict=True):
+            moments.add(layer[:, part].flatten(0, 1), y)
+
+    def fit(self) -> "_Probes":
+        return _Probes(
+            {key: [classifier(m, self.moduli) for m in each] for key, each in self.moments.items()},
+            [regression(moments) for moments in self.moments[MODEL, self.ranges[-1]]],
+        )
+
+
+@dataclass(frozen=True)
+class _Probes:
+    """Fitted on the windows of one seed."""
+
+    classifiers: dict[tuple[str, tuple[int, int]], list[Affine]]  # by source and range; layers
+    regressions: list[Affine]  # of the model in the last range, by layer
+
+
+class _Test:
+    """Hits and squared errors of probes in the windows of one place."""
+
+    def __init__(self, how: ProbeSettings, ranges: Sequence[tuple[int, int]], layers: int) -> None:
+        self.how, self.ranges = how, ranges
+        self.hits: dict[str, NDArray[np.int32]] = {}
+        count = sum(len(functions(modulus).names) for modulus in how.moduli)
+        self.errors = np.zeros((how.seeds, layers, count, how.blocks))
+        self.variances = np.zeros((count, how.blocks))
+
+    def add(
+        self,
+        seed: int,
+        probes: _Probes,
+        features: dict[str, Tensor],
+        integers: Tensor,
+        windows: slice,
+    ) -> None:
+        """Test the probes of one seed on some of the windows."""
+        for (source, where), layers in probes.classifiers.items():
+            x = features[MODEL if source == SHUFFLED else source]
+            hits = self._hits_of(source, len(layers))
+            index = self.ranges.index(where) if source == MODEL else 0
+            n = integers[:, slice(*where)].to(x.device)
+            for layer, probe in enumerate(layers):
+                logits = probe(x[layer][:, slice(*where)]).movedim(-1, 0).contiguous()
+                groups = torch.split(logits, list(self.how.moduli))
+                for k, (modulus, each) in enumerate(zip(self.how.moduli, groups, strict=True)):
+                    right = (each.argmax(0) == n % modulus).sum(1)
+                    hits[seed, layer, index, k, windows] = right.cpu().numpy()
+        last = slice(*self.ranges[-1])
+        for layer, fitted in enumerate(probes.regressions):
+            self._add_errors(
+                seed, layer, fitted(features[MODEL][layer][:, last]), integers[:, last], windows
+            )
+
+    def _hits_of(self, source: str, layers: int) -> NDArray[np.int32]:
+        if source not in self.hits:
+            ranges = len(self.ranges) if source == MODEL else 1
+            shape = self.how.seeds, layers, ranges, len(self.how.moduli), self.how.tested
+            self.hits[source] = np.zeros(shape, np.int32)
+        return self.hits[source]
+
+    def _add_errors(
+        self, seed: int, layer: int, predicted: Tensor, integers: Tensor, windows: slice
+    ) -> None:
+        """predicted: [windows, tokens, targets]; integers: [windows, tokens]."""
+        targets = _one_hot(integers, self.how.moduli).to(predicted.device).float()
+        sizes = list(self.how.moduli)
+        wrong = torch.split(targets - predicted, sizes, -1)
+        variable = torch.split(targets, sizes, -1)
+        blocks = np.arange(windows.start, windows.start + len(integers)) % self.how.blocks
+        start = 0
+        for modulus, off, y in zip(sizes, wrong, variable, strict=True):
+            part = slice(start, start + len(functions(modulus).names))
+            np.add.at(self.errors[seed, layer, part].T, blocks, _squares(off))
+            if seed == layer == 0:
+                np.add.at(self.variances[part].T, blocks, _squares(y - 1 / modulus))
+            start = part.stop
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        return {**self.hits, "errors": self.errors, "variances": self.variances}
+
+
+def _squares(x: Tensor) -> Floats:
+    """Sums over tokens of the squares of all functions, [windows, functions].
+
+    x: [windows, tokens, m]
+    """
+    _, values, owners = functions(x.shape[-1])
+    squares = (x @ torch.from_numpy(values).to(x)).square().sum(1)
+    sums = squares.new_zeros(len(x), int(owners[-1]) + 1)
+    owner = torch.from_numpy(owners).to(x.device)
+    return sums.index_add_(1, owner, squares).cpu().numpy().astype(np.float64)
+
+
+def _one_hot(integers: Tensor, moduli: Sequence[int]) -> Tensor:
+    """The classes modulo all moduli, one after the other: [..., Σ moduli]."""
+    return torch.cat([F.one_hot(integers % modulus, modulus) for modulus in moduli], -1)
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """How well n modulo m is decoded at one place."""
+
+    modulus: int
+    layers: list[list[Estimate]]  # accuracy by range of positions and layer
+    controls: dict[str, Estimate]  # accuracy in the last range; of the untrained model's best layer
+    explained: dict[str, list[list[float]]]  # by basis: by layer, R² of each function
+
+    @property
+    def chance(self) -> float:
+        return 1 / self.modulus
+
+    @property
+    def best_layer(self) -> int:
+        """The layer with the highest accuracy in the last range of positions."""
+        values = [estimate.value or 0.0 for estimate in self.layers[-1]]
+        return values.index(max(values))
+
+
+def summarise(
+    arrays: dict[str, NDArray[Any]], how: ProbeSettings, context: int, at: int
+) -> list[Decoded]:
+    """Accuracies and R² at one place, from the arrays of `probe_scores`."""
+    ranges = position_ranges(context)
+    lengths = [b - a for a, b in ranges]
+    errors, variances = arrays[f"errors {at}"].sum((0, -1)), arrays[f"variances {at}"].sum(-1)
+    explained = 1 - errors / (how.seeds * variances)  # [layers, functions]
+    found, start = [], 0
+    for k, modulus in enumerate(how.moduli):
+        hits = arrays[f"{MODEL} {at}"][:, :, :, k]  # [seeds, layers, ranges, windows]
+        names = [basis for basis, _ in functions(modulus).names]
+        part = explained[:, start : start + len(names)]
+        start += len(names)
+        found.append(
+            Decoded(
+                modulus,
+                [
+                    [
+                        over_seeds_and_blocks(hits[:, layer, i] / length, how.blocks)
+                        for layer in range(hits.shape[1])
+                    ]
+                    for i, length in enumerate(lengths)
+                ],
+                {
+                    name: _best(arrays[f"{name} {at}"][:, :, 0, k] / lengths[-1], how.blocks)
+                    for name in CONTROLS
+                },
+                {
+                    basis: part[:, [name == basis for name in names]].tolist()
+                    for basis in dict.fromkeys(names)
+                },
+            )
+        )
+    return found
+
+
+def _best(shares: Floats, blocks: int) -> Estimate:
+    """Of the layer with the highest mean; shares: [seeds, layers, windows]."""
+    layer = int(shares.mean((0, 2)).argmax())
+    return over_seeds_and_blocks(shares[:, layer], blocks)
