@@ -232,9 +232,9 @@ class _Sums:
         self.moments: dict[tuple[str, tuple[int, int]], list[Moments]] = {}
 
     def add(self, features: dict[str, Tensor], integers: Tensor) -> None:
-        targets = _one_hot(integers, self.moduli)
+        targets = one_hot(integers, self.moduli)
         shift = torch.randint(1 << 40, (len(integers), 1), generator=self.random)
-        shuffled = _one_hot(integers + shift, self.moduli)
+        shuffled = one_hot(integers + shift, self.moduli)
         last = self.ranges[-1]
         for where in self.ranges:
             self._add(MODEL, where, features[MODEL], targets)
@@ -315,7 +315,7 @@ class _Test:
         self, seed: int, layer: int, predicted: Tensor, integers: Tensor, windows: slice
     ) -> None:
         """predicted: [windows, tokens, targets]; integers: [windows, tokens]."""
-        targets = _one_hot(integers, self.how.moduli).to(predicted.device).float()
+        targets = one_hot(integers, self.how.moduli).to(predicted.device).float()
         sizes = list(self.how.moduli)
         wrong = torch.split(targets - predicted, sizes, -1)
         variable = torch.split(targets, sizes, -1)
@@ -344,7 +344,7 @@ def _squares(x: Tensor) -> Floats:
     return sums.index_add_(1, owner, squares).cpu().numpy().astype(np.float64)
 
 
-def _one_hot(integers: Tensor, moduli: Sequence[int]) -> Tensor:
+def one_hot(integers: Tensor, moduli: Sequence[int]) -> Tensor:
     """The classes modulo all moduli, one after the other: [..., Σ moduli]."""
     return torch.cat([F.one_hot(integers % modulus, modulus) for modulus in moduli], -1)
 

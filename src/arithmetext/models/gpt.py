@@ -33,6 +33,7 @@ from .language import Prompts, TrainableModel
 
 if TYPE_CHECKING:
     from .kv_cache import KVCache, LayerCache, SlidingContext
+    from .patching import PatchedWindow
 
 # RoPE rotates the first pair of a head by 1 radian per position, the last by about 1/10,000.
 ROPE_BASE = 10_000.0
@@ -53,10 +54,7 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, rope: Tensor | None, cache: "LayerCache | None") -> Tensor:
         """x: [batch, tokens, width]; rope: [tokens, 2, HEAD_DIM]; result as x."""
-        # q, k, v: [batch, heads, tokens, HEAD_DIM]
-        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, HEAD_DIM)).permute(2, 0, 3, 1, 4)
-        if rope is not None:
-            q, k = apply_rope(q, rope), apply_rope(k, rope)
+        q, k, v = self.project(x, rope)
         q, k, v = self.queries(q), self.keys(k), self.values(v)
         visible = None
         if cache is not None:
@@ -68,6 +66,13 @@ class Attention(nn.Module):
             mixed = F.scaled_dot_product_attention(q, k, v, visible, is_causal=causal)
         out: Tensor = self.out(self.mixed(mixed.transpose(1, 2).flatten(2)))
         return out
+
+    def project(self, x: Tensor, rope: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values, [batch, heads, tokens, HEAD_DIM] each."""
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, HEAD_DIM)).permute(2, 0, 3, 1, 4)
+        if rope is not None:
+            q, k = apply_rope(q, rope), apply_rope(k, rope)
+        return q, k, v
 
     def weights(self, q: Tensor, k: Tensor, visible: Tensor | None) -> Tensor:
         """Attention weights, [batch, heads, queries, keys]; each row sums to one."""
@@ -99,9 +104,14 @@ class Block(nn.Module):
         x = self.residual_between(x + self.attention(self.attention_norm(x), rope, cache))
         if chosen is not None:
             x = x.gather(1, chosen[..., None].expand(-1, -1, x.shape[-1]))
-        wide = gelu(self.mlp_up(self.mlp_norm(x)))  # [batch, tokens, 4 * width]
-        after: Tensor = self.residual_after(x + self.mlp_down(wide))
+        after: Tensor = self.residual_after(x + self.mlp(x))
         return after
+
+    def mlp(self, x: Tensor) -> Tensor:
+        """x: [batch, tokens, width]; result as x."""
+        wide = gelu(self.mlp_up(self.mlp_norm(x)))  # [batch, tokens, 4 * width]
+        narrow: Tensor = self.mlp_down(wide)
+        return narrow
 
 
 class GPT(TrainableModel):
@@ -157,6 +167,10 @@ class GPT(TrainableModel):
         layers = [None] * len(self.blocks) if cache is None else cache.layers()
         for block, layer in zip(self.blocks, layers, strict=True):
             x = block(x, rope, layer, chosen if block is self.blocks[-1] else None)
+        return self.logits(x)
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Of the residual stream after the last block."""
         x, weight = self.norm(x), self.tokens.weight
         if x.dtype == torch.bfloat16:  # in bfloat16 the two largest logits are often equal
             x, weight = x.float(), weight.float()
@@ -191,6 +205,11 @@ class GPT(TrainableModel):
         with watching(self, f"blocks.{'*' if layer is None else layer}.attention.pattern") as seen:
             self(ids[None].to(self.device))
         return torch.stack([pattern[0].float() for pattern in seen.values()])
+
+    def patched(self, ids: Tensor) -> "PatchedWindow":
+        from .patching import PatchedWindow
+
+        return PatchedWindow(self, ids)
 
     @torch.no_grad()
     def residual_stream(self, ids: Tensor) -> Tensor:

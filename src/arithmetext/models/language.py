@@ -7,7 +7,7 @@ text). Callers read capabilities from attributes and never test the class.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal, Protocol, Self
+from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 import numpy as np
 import torch
@@ -16,6 +16,9 @@ from torch import Tensor, nn
 
 from ..errors import InputError
 from .config import GPTConfig, HMMConfig
+
+if TYPE_CHECKING:
+    from .patching import PatchedWindow
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,10 @@ class LanguageModel(ABC):
 
         ids: [windows, tokens]; result: [layers + 1, windows, tokens, width].
         """
+        raise InputError(f"{self.description}: this model has no residual stream")
+
+    def patched(self, ids: Tensor) -> "PatchedWindow":
+        """A window, [tokens], whose residual stream can be changed at single positions."""
         raise InputError(f"{self.description}: this model has no residual stream")
 
     def with_initial_weights(self, seed: int) -> "LanguageModel":
