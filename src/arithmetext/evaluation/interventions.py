@@ -6,10 +6,15 @@ everything else that the small primes say about the two windows is equal. At one
 the residual stream is replaced by what the model computes in the other window. If the model now
 predicts the words that suit the other residue, it uses what was replaced.
 
-    residue     what a probe for n mod q reads there: its LEACE projection (linear.py)
-    rest        everything else
-    everything  the whole residual stream at this position
-    random      as many random directions as the probe's, drawn with the stream's covariance
+    residue       what a probe for n mod q reads there: its LEACE projection (linear.py)
+    joint         what a probe for n mod 4q reads there, or n mod 48 for q = 16
+    rest          everything but `joint`
+    everything    the whole residual stream at this position
+    random        as many random directions as in `residue`, drawn with the stream's covariance
+    random joint  as many as in `joint`
+
+If the model has one code for n mod q whatever the other residues are, `residue` is enough. If its
+code for n mod q differs between even and odd n, only `joint` holds it.
 
 Two oracles say which words suit the residues: one distribution given the residues of this window,
 and one given those of the other. The *response* of a prediction P is Σ (other − this) log P, the
@@ -19,7 +24,7 @@ of the response of the model that reads the other window.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
+from math import lcm, prod
 
 import numpy as np
 import torch
@@ -43,8 +48,11 @@ from .subjects import EvaluatedModel
 
 POWERS = {2: 16, 3: 9, 5: 5, 7: 7, 11: 11, 13: 13, 17: 17, 19: 19}
 MODULUS = prod(POWERS.values())  # lcm(1, …, 19)
+JOINT = {p: lcm(q, 12 if p == 2 else 4) for p, q in POWERS.items()}
 
-CONDITIONS = ("residue", "rest", "everything", "random")
+SEEDED = ("residue", "joint")  # conditions that are measured with the projections of every seed
+ONCE = ("rest", "everything", "random", "random joint")
+CONDITIONS = SEEDED + ONCE
 DOSES = (0.25, 0.5, 0.75, 1.25, 1.5, 2.0)
 
 _TRAINING_SEEDS = 2000  # seeds of the windows that the projections are fitted on
@@ -71,24 +79,16 @@ def checked(how: InterventionSettings) -> InterventionSettings:
     return how
 
 
-@dataclass(frozen=True)
-class _Projections:
-    """[layers, primes, width, width] each; for column vectors."""
+_Projections = dict[str, Tensor]  # [layers, primes, width, width] each; for column vectors
 
-    residue: Tensor
-    random: Tensor
 
-    def part(self, condition: str, layer: int, prime: int, difference: Tensor) -> Tensor:
-        """The part of a difference, [positions, width], that a condition replaces."""
-        match condition:
-            case "residue":
-                return difference @ self.residue[layer, prime].mT
-            case "rest":
-                return difference - difference @ self.residue[layer, prime].mT
-            case "random":
-                return difference @ self.random[layer, prime].mT
-            case _:
-                return difference
+def _changed(how: _Projections, condition: str, row: int, prime: int, difference: Tensor) -> Tensor:
+    """The part of a difference, [positions, width], that a condition replaces."""
+    if condition == "everything":
+        return difference
+    if condition == "rest":
+        return difference - difference @ how["joint"][row, prime].mT
+    return difference @ how[condition][row, prime].mT
 
 
 def _projections(
@@ -102,7 +102,7 @@ def _projections(
         length=model.context,
         seed=_TRAINING_SEEDS + seed,
     )
-    moduli = [POWERS[p] for p in how.primes]
+    moduli = [each[p] for p in how.primes for each in (POWERS, JOINT)]
     half = slice(model.context // 2, None)
     sums: list[Moments] = []
     for _, batch in windows.batches():
@@ -114,20 +114,18 @@ def _projections(
             moments.add(x[:, half].flatten(0, 1), y)
         advance(len(batch))
     random = torch.Generator().manual_seed(seed)
-    reads, noise = [], []
+    found: dict[str, list[Tensor]] = {name: [] for name in (*SEEDED, "random", "random joint")}
     for moments in sums:
         covariance, start = moments.covariance(), 0
-        factor = torch.linalg.cholesky(
-            covariance + 1e-9 * torch.eye(len(covariance)).to(covariance)
-        )
-        for modulus in moduli:
+        root = torch.linalg.cholesky(covariance + 1e-9 * torch.eye(len(covariance)).to(covariance))
+        for k, modulus in enumerate(moduli):
             part = slice(start, start + modulus)
             start = part.stop
-            reads.append(leace(moments, part))
             drawn = torch.randn(len(covariance), modulus - 1, generator=random).to(covariance)
-            noise.append(oblique(covariance, factor @ drawn))
-    shape = len(how.layers), len(moduli), *reads[0].shape
-    return _Projections(torch.stack(reads).view(shape), torch.stack(noise).view(shape))
+            found[SEEDED[k % 2]].append(leace(moments, part))
+            found["random joint" if k % 2 else "random"].append(oblique(covariance, root @ drawn))
+    shape = len(how.layers), len(how.primes), len(covariance), len(covariance)
+    return {name: torch.stack(each).view(shape) for name, each in found.items()}
 
 
 class _Oracle:
@@ -197,13 +195,13 @@ def intervention_responses(
 ) -> dict[str, NDArray[np.float64]]:
     """Responses, summed over the changed positions of each window.
 
-    "RESPONSE there", [primes, windows]: of the model that reads the other window. The same for each
-    condition, [seeds, layers, primes, windows]; for doses of the residue in the layer `detailed`,
+    "there", [primes, windows]: of the model that reads the other window. The same for each
+    condition, [seeds, layers, primes, windows]; for doses of `joint` in the layer `detailed`,
     "doses" [seeds, doses, primes, windows]. "others", [changed primes, measured primes, windows],
     and "others there": the response to the measured prime where the changed one does not matter.
-    "right", "right here" and "right there": at how many positions the likeliest word of the
-    changed, the unchanged and the other window's prediction is the likeliest of the other oracle,
-    and "positions".
+    "right", "right here" and "right there": at how many positions the other oracle's likeliest word
+    is also the likeliest of the changed (`joint`), the unchanged and the other window's prediction;
+    "positions": of how many.
     """
     checked(how)
     tokens = model.tokenizer
@@ -214,8 +212,8 @@ def intervention_responses(
         name: np.zeros(shape)
         for name, shape in {
             "there": (primes, tested),
-            "residue": (how.seeds, layers, primes, tested),
-            **dict.fromkeys(CONDITIONS[1:], (1, layers, primes, tested)),
+            **dict.fromkeys(SEEDED, (how.seeds, layers, primes, tested)),
+            **dict.fromkeys(ONCE, (1, layers, primes, tested)),
             "doses": (how.seeds, len(DOSES), primes, tested),
             "others": (primes, primes, tested),
             "others there": (primes, primes, tested),
@@ -277,15 +275,16 @@ def _measure(
             return window.here.predict(layer, places, stream + change)
 
         for seed, projections in enumerate(fitted):
-            change = projections.part("residue", row, prime, difference)
-            logits = predict(change)
-            arrays["residue"][seed, row, prime] = response(logits) - unchanged
-            arrays["right"][seed, row, prime] = right(logits)
+            for condition in SEEDED:
+                change = _changed(projections, condition, row, prime, difference)
+                logits = predict(change)
+                arrays[condition][seed, row, prime] = response(logits) - unchanged
+            arrays["right"][seed, row, prime] = right(logits)  # of `joint`, the last
             if layer == how.detailed:
                 for i, dose in enumerate(DOSES):
                     arrays["doses"][seed, i, prime] = response(predict(dose * change)) - unchanged
-        for condition in CONDITIONS[1:]:
-            change = fitted[0].part(condition, row, prime, difference)
+        for condition in ONCE:
+            change = _changed(fitted[0], condition, row, prime, difference)
             arrays[condition][0, row, prime] = response(predict(change)) - unchanged
     _measure_others(window, prime, how, fitted[0], arrays)
 
@@ -310,7 +309,7 @@ def _measure_others(
         direction, places = window.direction(other, keep), window.places[keep]
         stream, difference = window.stream(prime, how.detailed, keep)
         row = how.layers.index(how.detailed)
-        change = projections.part("residue", row, prime, difference)
+        change = _changed(projections, "joint", row, prime, difference)
         logits = (
             window.here.logits[places],
             window.here.predict(how.detailed, places, stream + change),
@@ -379,7 +378,7 @@ class Intervention:
     doses: list[Estimate]  # shares
     others: list[Estimate]  # shares of the responses to each prime, itself included
     right_here: Estimate  # share of positions where the likeliest word suits the other residue
-    right: list[Estimate]  # after changing the residue, by layer
+    right: list[Estimate]  # after changing `joint`, by layer
     right_there: Estimate
 
 
