@@ -206,6 +206,29 @@ class GPT(TrainableModel):
             self(ids[None].to(self.device))
         return torch.stack([pattern[0].float() for pattern in seen.values()])
 
+    @torch.no_grad()
+    def head_outputs(self, ids: Tensor) -> Tensor:
+        with watching(self, "blocks.*.attention.mixed") as seen:
+            self(ids.to(self.device))
+        outputs = torch.stack([mixed.float() for mixed in seen.values()])
+        return outputs.unflatten(-1, (-1, HEAD_DIM))  # type: ignore[no-untyped-call, no-any-return]
+
+    @contextmanager
+    def without_head(self, layer: int, head: int, instead: Tensor) -> Iterator[None]:
+        part = slice(head * HEAD_DIM, (head + 1) * HEAD_DIM)
+
+        def replace(_: Any, __: Any, mixed: Tensor) -> Tensor:
+            changed = mixed.clone()
+            changed[..., part] = instead.to(mixed)
+            return changed
+
+        hook = self.get_submodule(f"blocks.{layer}.attention.mixed")
+        handle = hook.register_forward_hook(replace)
+        try:
+            yield
+        finally:
+            handle.remove()
+
     def patched(self, ids: Tensor) -> "PatchedWindow":
         from .patching import PatchedWindow
 

@@ -6,6 +6,7 @@ text). Callers read capabilities from attributes and never test the class.
 """
 
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, Self
 
@@ -101,6 +102,20 @@ class LanguageModel(ABC):
         """Attention weights while the model reads one window, in all layers or in one.
 
         ids: [tokens]; result: [layers, heads, tokens, tokens].
+        """
+        raise InputError(f"{self.description}: this model has no attention")
+
+    def head_outputs(self, ids: Tensor) -> Tensor:
+        """What each attention head writes, before the layer's output matrix.
+
+        ids: [windows, tokens]; result: [layers, windows, tokens, heads, width of a head].
+        """
+        raise InputError(f"{self.description}: this model has no attention")
+
+    def without_head(self, layer: int, head: int, instead: Tensor) -> AbstractContextManager[None]:
+        """While the `with` block runs, a head writes the same at every position.
+
+        instead: [width of a head].
         """
         raise InputError(f"{self.description}: this model has no attention")
 
