@@ -346,7 +346,7 @@ SCORED_TOKENS = 32  # after each prompt; together they fill the context
 
 def scoring_settings(scale: str) -> PromptSettings:
     """Prompts whose next tokens are scored."""
-    prompts = 40 if scale == "laptop" else 160
+    prompts = 30 if scale == "laptop" else 160
     return PromptSettings(prompts, tokens=1024 - SCORED_TOKENS, stride=64, seed=0, blocks=10)
 
 
