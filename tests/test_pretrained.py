@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,19 @@ from arithmetext.evaluation.words import accuracies
 from arithmetext.models import files
 from arithmetext.models.files import PRETRAINED
 from arithmetext.models.gpt import GPT
+from arithmetext.paper import outputs, runs
+from arithmetext.paper import study as studies
+from arithmetext.paper.runs import PromptSettings, TrainedModel
 from arithmetext.text.splits import far_window
+from arithmetext.training import run_cache
 from arithmetext.training.recipes import RECIPES, recipe
 from tiny_runs import tiny
 
 AT = 10**13
-FILES = {"README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+FILES = {
+    *("README.md", "config.json", "model.safetensors", "record.json", "tokenizer.json"),
+    "tokenizer_config.json",
+}
 
 
 def table(card: str) -> dict[str, tuple[Estimate, Estimate]]:
@@ -100,6 +108,72 @@ def test_the_examples_of_the_card_work() -> None:
     assert transformers.AutoConfig.from_pretrained(PRETRAINED).dtype == torch.bfloat16
 
 
+# Studies with this model
+
+STUDIED, HOW = TrainedModel("pretrained"), PromptSettings(2, tokens=16, stride=4, seed=0, blocks=1)
+
+
+@pytest.fixture
+def untrained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty cache, and no training."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(run_cache, "train", None)
+    runs._load.cache_clear()
+
+
+def test_studies_use_the_model_in_the_package(untrained: None) -> None:
+    facts = STUDIED.training()
+    minutes = re.search(r"Time: (\d+) minutes", (PRETRAINED / "README.md").read_text("utf-8"))
+    assert minutes is not None
+    assert (facts.tokens, round(facts.seconds / 60)) == (STUDIED.trained_on, int(minutes[1]))
+    assert STUDIED.record().validation[-1]["step"] == STUDIED.config.training.steps
+    assert run_cache.is_trained(STUDIED.config)
+    ours = STUDIED.load().model
+    assert isinstance(ours, GPT)
+    expected = files.load(PRETRAINED)[0].state_dict()
+    assert all(torch.equal(expected[name], ours.state_dict()[name]) for name in expected)
+    with pytest.raises(TypeError):  # another model, which would have to be trained
+        STUDIED.with_seeds(2)[1].load()
+
+
+def test_its_outputs_are_kept_and_carried(tmp_path: Path, untrained: None) -> None:
+    with outputs.saved_to(tmp_path / "report"):
+        made = STUDIED.continuations(AT, HOW)[1]
+        losses = STUDIED.record().training
+    runs._load.cache_clear()
+    with outputs.only_kept(tmp_path / "report") as older:
+        assert STUDIED.continuations(AT, HOW)[1].tokens.equal(made.tokens)
+        assert STUDIED.record().training == losses
+        assert older == {}
+        with pytest.raises(run_cache.NotKept):
+            STUDIED.load()
+
+
+def test_other_weights_are_measured_again(
+    tmp_path: Path, untrained: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = studies.all_studies()["horizon"]
+    monkeypatch.setattr(study, "settings", lambda scale: (STUDIED,))
+    monkeypatch.setattr(study, "run", lambda settings: {})
+    monkeypatch.setattr(study, "Result", dict)
+    made = [STUDIED.continuations(AT, HOW)[1].tokens]
+    studies.perform(study, "laptop", tmp_path)
+    assert studies.cached_result(study, "laptop", tmp_path) is not None
+
+    other = shutil.copytree(PRETRAINED, tmp_path / "pretrained")
+    model, tokenizer = files.load(other)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.neg_()
+    files.save(model, tokenizer, other)
+    monkeypatch.setattr(run_cache, "PRETRAINED", other)
+    runs._load.cache_clear()
+    made.append(STUDIED.continuations(AT, HOW)[1].tokens)
+    assert not made[0].equal(made[1])
+    why = studies.why_recomputed(study, "laptop", tmp_path)
+    assert why == "models/pretrained/model.safetensors changed"
+
+
 def test_a_folder_with_this_name_comes_first(
     finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,6 +200,9 @@ def test_a_run_is_published(
     run, ours = files.load(finished / "model")[0], files.load(folder)[0]
     for name, parameter in run.named_parameters():
         assert torch.equal(ours.get_parameter(name), parameter.bfloat16().float())
+    monkeypatch.setattr(run_cache, "PRETRAINED", folder)
+    assert TrainedModel("pretrained").training().tokens == 10 * 256
+    assert run_cache._read(folder / "record.json")["sources"] == run_cache.of_weights(folder)
     card = (folder / "README.md").read_text("utf-8")
     assert "10 steps of 256 tokens" in card and "`nt train pretrained`" in card
     assert not re.search(r"[{}]|\bnan\b", card)

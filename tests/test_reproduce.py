@@ -83,6 +83,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "locator": {"lengths": [32, 64], "windows": 2},
     "tokenization": {
         "models": _NTP.with_seeds(2),
+        "by_distance": _NTP.with_seeds(2),
         "attention": AttentionSettings((5, 14), 10**13, windows=4, farthest=24, seed=0),
         "sizes": (64, 256),
         "counted": (10**10, 10**10 + 10**4),
@@ -184,6 +185,14 @@ def test_what_is_to_be_trained_exists(scale: str) -> None:
     assert len(found) > 10
     for model in found:
         assert model.config
+
+
+def test_on_a_laptop_studies_measure_the_model_in_the_package() -> None:
+    """Except for those of loss curves, masked models and several sizes."""
+    others = {"ntp_losses", "mlm_losses", "mlm_accuracy", "scaling"}
+    for name, study in studies.all_studies().items():
+        found = trained_models(study.settings("laptop"))
+        assert (runs.TrainedModel("pretrained") in found) == bool(found and name not in others)
 
 
 def test_at_the_papers_size_the_models_are_the_papers() -> None:

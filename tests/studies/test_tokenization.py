@@ -38,7 +38,8 @@ def measured() -> Arrays:
 
 
 def result(seeds: int = 1) -> study.Result:
-    return study.summarise([measured()] * seeds, HOW, tokenizer(), 64, (2, 12), {256: 1.5})
+    arrays, texts = measured(), ((2, 12), {256: 1.5})
+    return study.summarise(arrays, [arrays] * seeds, HOW, tokenizer(), "", 64, *texts)
 
 
 @cache
@@ -89,6 +90,12 @@ def test_the_caption_speaks_of_other_seeds_if_there_are_any() -> None:
     peaks = {"heads.1.1.peaks": Peaks(higher=1, multiples=3)}
     assert "other seeds do in 1 of 3 cases" in study.caption(edited(result(2), peaks))
     assert "other seeds" not in study.caption(result())
+
+
+def test_the_caption_says_if_distances_are_of_another_model() -> None:
+    assert "Bottom: attention by the distance" in study.caption(result())
+    other = edited(result(), {"other_token": "a word"})
+    assert "attention of another model (each token is a word) by" in study.caption(other)
 
 
 def test_the_result_is_drawn_and_restored() -> None:

@@ -1,10 +1,12 @@
 """Make the model `pretrained`, which comes with the package, from a run of the recipe `pretrained`.
 
 `python -m arithmetext.evaluation.publish RUN` rounds the weights of a finished run to bfloat16,
-measures the rounded model, and writes it to `models/pretrained` with a model card.
+measures the rounded model, and writes it to `models/pretrained` with a model card and the record of
+the run, which studies read.
 """
 
 import argparse
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from ..models.files import PRETRAINED
 from ..models.gpt import GPT
 from ..models.hugging_face import save_pretrained
 from ..text.splits import unseen
+from ..training import run_cache
 from ..training.config import differences
 from ..training.recipes import recipe
 from ..training.run_folder import RunFolder, run_folder
@@ -92,6 +95,7 @@ print(tokenizer.decode(answer))  # the words of 10^13, 10^13 + 1, …, as the mo
 - Time: {minutes:.0f} minutes.
 - Lowest validation loss: {loss:.3f} nats a word, before the weights were rounded.
 
+`record.json` has the configuration, the environment and the losses of this run.
 `nt train pretrained` repeats the training. On a CPU it computes in float32 and does not compile,
 which takes longer. In another precision or on another device the weights come out slightly
 different.
@@ -123,7 +127,10 @@ many more, which takes hours on a CPU.
 def publish(
     run: Path, folder: Path, places: Sequence[int] = PLACES, prompts: int = PROMPTS
 ) -> None:
-    """Write the model of a finished run, rounded to bfloat16, and its model card to a folder."""
+    """Write the model of a finished run, rounded to bfloat16, to a folder.
+
+    Its model card and the record of the run (`training.run_cache`) come beside it.
+    """
     about = run_folder(run)
     for difference in differences(about.config, recipe("pretrained"))[:1]:
         raise InputError(f"{run} is no run of the recipe pretrained: {difference} in the recipe")
@@ -136,6 +143,8 @@ def publish(
     rows = [(at, *measure(trained, at, prompts)) for at in places]
     card = model_card(about, model, rows, prompts)
     save_pretrained(model, trained.tokenizer, folder, dtype=torch.bfloat16)
+    record = run_cache.new_record(run) | {"sources": run_cache.of_weights(folder)}
+    write_whole(folder / run_cache.RECORD, json.dumps(record))
     write_whole(folder / "README.md", card)
 
 

@@ -7,7 +7,8 @@ computes results again from that folder, without any model.
 
 An output is named by the configuration of the model, by the function that computes it and by the
 settings of the function. In the cache its name also has a digest of the code of the model's
-training and of the function, so changed code never uses an old output.
+training, or of the weights in the package, and of the function. So changed code or weights never
+use an old output.
 """
 
 import hashlib
@@ -54,9 +55,7 @@ def keep(
     }
     name = _short_name(about)
     module = compute.__module__.partition(".")[2]
-    about["sources"] = sources.of_module("training.loop") | sources.of_function(
-        module, compute.__name__
-    )
+    about["sources"] = run_cache.made_by(config) | sources.of_function(module, compute.__name__)
     if _kept is not None:
         if name not in _kept:
             raise run_cache.NotKept(f"no output of {compute.__name__} was kept for this model")

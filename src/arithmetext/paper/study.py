@@ -215,7 +215,8 @@ def perform(study: Study, scale: str, folder: Path, older: Sources | None = None
 
     `older`, filled while the study runs, has the digests of older code that made its outputs.
     """
-    settings, made_by = study.settings(scale), _sources(study)
+    settings = study.settings(scale)
+    made_by = _sources(study, settings)
     start = time.perf_counter()
     data = study.run(settings)
     seconds = time.perf_counter() - start
@@ -230,8 +231,9 @@ def cached_result(study: Study, scale: str, folder: Path) -> Stored | None:
     """The result in `folder`, if the same settings and the same code would make it now.
 
     The code is `run`, everything in the study's file that `run` uses, and every module of the
-    package that this imports, directly or through others. Figures, captions and verdicts are made
-    from a result, so changing them runs nothing again.
+    package that this imports, directly or through others. If a model comes with the package, its
+    weights count in place of the code that trained it. Figures, captions and verdicts are made from
+    a result, so changing them runs nothing again.
     """
     result = _load_if_fit(study, folder)
     return result if result is not None and not _changes(study, scale, result) else None
@@ -355,12 +357,20 @@ _PRIOR_SECONDS = 30
 
 def _changes(study: Study, scale: str, result: Stored) -> list[str]:
     """What changed since a result was made: its settings, or files of the package."""
-    settings = ["settings"] if result.settings != to_json(study.settings(scale)) else []
-    return settings + sources.changed(result.sources, _sources(study))
+    settings = study.settings(scale)
+    changed = sources.changed(result.sources, _sources(study, settings))
+    return [*(["settings"] if result.settings != to_json(settings) else []), *changed]
 
 
-def _sources(study: Study) -> Sources:
-    return sources.of_function(f"paper.studies.{_name(study)}", "run")
+def _sources(study: Study, settings: Any) -> Sources:
+    """Digests of what a result depends on: the code of `run`, and what made the models."""
+    from ..training import run_cache
+    from .runs import trained_models
+
+    found = sources.of_function(f"paper.studies.{_name(study)}", "run")
+    for model in trained_models(settings):
+        found |= run_cache.made_by(model.config)
+    return found
 
 
 def _path(study: Study, folder: Path) -> Path:

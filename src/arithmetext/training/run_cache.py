@@ -2,6 +2,9 @@
 
 The folder of a run is named by a digest of the configuration and a digest of the code, so a change
 of code means a new run. The code is every module of the package that `training.loop` imports.
+
+The model in the package is not trained again: its folder has the record of its run beside the
+weights, and a digest of the weights takes the place of the digest of the code.
 """
 
 import hashlib
@@ -21,13 +24,14 @@ from typing import Any
 from .. import sources
 from ..errors import InputError
 from ..files import cache_folder, make_folder, sole_writer, write_whole
+from ..models.files import PRETRAINED, WEIGHTS
 from . import monitor
 from .config import Config, from_json
 from .loop import train
 
 RUNS = 2  # kept per configuration; another checkout of the project may use the older one
+RECORD = "record.json"
 
-_RECORD = "record.json"
 _kept: dict[Config, Path] | None = None  # only these records exist, while rescoring
 _saved_to: Path | None = None  # the folder that records are copied to
 _older_code: sources.Sources = {}  # while rescoring: digests of code that has changed since
@@ -39,22 +43,29 @@ class NotKept(InputError):
 
 
 def trained_run(config: Config) -> Path:
-    """The folder of a finished run with this configuration; trains or resumes it if necessary."""
+    """The folder of a finished run with this configuration; trains or resumes it if necessary.
+
+    If the model in the package has this configuration, it is the folder of that model.
+    """
     if _kept is not None:
         raise NotKept("no weights were kept")
     folder = _folder(config)
+    if folder == PRETRAINED:
+        _save(folder)
+        return folder
     # A run writes this file at its end; only the last checkpoint follows.
     fresh = not (folder / "model" / "config.json").exists()
     if fresh:
-        for older in filter(None, (_read(run / _RECORD) for run in _older(folder)[:1])):
-            files = sources.changed(older["sources"], _sources())
+        for older in filter(None, (_read(run / RECORD) for run in _older(folder)[:1])):
+            files = sources.changed(older["sources"], made_by(config))
             _reasons.append(f"trained again: {sources.listed(files)} changed")
         train(config, folder, resume=True, wait=True)
         others = [run for run in _older(folder) if (run / "model").exists()]
         for run in others[RUNS - 1 :]:
             _remove(run)
-    if fresh or _read(folder / _RECORD) is None:
-        _write_record(folder)
+    if fresh or _read(folder / RECORD) is None:
+        content = new_record(folder) | {"sources": made_by(config)}
+        write_whole(folder / RECORD, json.dumps(content))
     _save(folder)
     with suppress(OSError):
         os.utime(folder)  # mark it as used
@@ -76,7 +87,7 @@ def record(config: Config) -> dict[str, Any]:
     """
     if _kept is not None and config not in _kept:
         raise NotKept("no record of this run was kept")
-    path = _folder(config) / _RECORD if _kept is None else _kept[config]
+    path = _folder(config) / RECORD if _kept is None else _kept[config]
     content = _read(path)
     if content is None:
         trained_run(config)
@@ -85,13 +96,26 @@ def record(config: Config) -> dict[str, Any]:
     if _kept is None:
         _save(path.parent)
     else:
-        note_older_code(content["sources"], _sources())
+        note_older_code(content["sources"], made_by(config))
     return {part: content[part] for part in content if part != "sources"}
+
+
+def made_by(config: Config) -> sources.Sources:
+    """Digests of what made a model: the code of its training, or the weights in the package."""
+    if _is_in_package(config):
+        return of_weights(PRETRAINED)
+    return sources.of_module("training.loop")
+
+
+def of_weights(folder: Path) -> sources.Sources:
+    """The digest of the weights in a folder that is, or becomes, the model in the package."""
+    digest = hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest()[:12]
+    return {f"models/pretrained/{WEIGHTS}": digest}
 
 
 def is_trained(config: Config) -> bool:
     """Whether the record of a finished run with this configuration and code is in the cache."""
-    return _read(_folder(config) / _RECORD) is not None
+    return _read(_folder(config) / RECORD) is not None
 
 
 def drop_checkpoints(config: Config) -> None:
@@ -120,7 +144,7 @@ def _save(run: Path) -> None:
     if _saved_to is not None:
         make_folder(_saved_to)
         target = _saved_to / f"{run.name}.json"
-        write_whole(target, (run / _RECORD).read_text(encoding="utf-8"))
+        write_whole(target, (run / RECORD).read_text(encoding="utf-8"))
         for older in _older(target):
             older.unlink(missing_ok=True)
 
@@ -128,7 +152,7 @@ def _save(run: Path) -> None:
 def load_records(folder: Path) -> None:
     """Copy the records in a folder to the cache, except records that the cache already has."""
     for source in sorted(folder.glob("*.json")):
-        content, target = _read(source), _runs() / source.stem / _RECORD
+        content, target = _read(source), _runs() / source.stem / RECORD
         if content is None:
             print(f"ignored {source}: damaged, or written by an earlier version", file=sys.stderr)
         elif _read(target) is None:
@@ -180,11 +204,14 @@ def _runs() -> Path:
 
 
 def _folder(config: Config) -> Path:
-    return _runs() / f"{_digest(asdict(config))}-{_digest(_sources())}"
+    if _is_in_package(config):
+        return PRETRAINED
+    return _runs() / f"{_digest(asdict(config))}-{_digest(made_by(config))}"
 
 
-def _sources() -> sources.Sources:
-    return sources.of_module("training.loop")
+def _is_in_package(config: Config) -> bool:
+    content = _read(PRETRAINED / RECORD)
+    return content is not None and from_json(content["config"]) == config
 
 
 def _digest(value: Any) -> str:
@@ -209,22 +236,21 @@ def _remove(run: Path) -> None:
         pass
 
 
-def _write_record(folder: Path) -> None:
+def new_record(folder: Path) -> dict[str, Any]:
+    """The record of the finished run in a folder."""
     settings = {
         name: json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
         for name in ("config", "environment")
     }
     rows = monitor.read(folder / "metrics.jsonl")
     steps = [row for row in rows if "loss" in row]
-    content = settings | {
-        "sources": _sources(),
+    return settings | {
         "seconds": steps[-1]["seconds"],
         "tokens": steps[-1]["tokens"],
         "tokens_per_second": median(row["tokens_per_second"] for row in steps),
         "training": thinned([row["loss"] for row in steps]),
         "validation": [row for row in rows if "validation_loss" in row],
     }
-    write_whole(folder / _RECORD, json.dumps(content))
 
 
 def thinned(values: Sequence[float], points: int = 250) -> list[tuple[float, float]]:

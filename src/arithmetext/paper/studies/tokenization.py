@@ -17,7 +17,7 @@ from ...tokens.spelling import ALPHABET, spell
 from ...tokens.windows import LongIds
 from ..figures import COLOURS, LINES, legend_above, token_strip
 from ..outputs import Arrays
-from ..runs import TESTS_FAR, TrainedModel, several_seeds, with_vocabulary
+from ..runs import TESTS_FAR, TrainedModel, ntp, several_seeds, with_vocabulary
 from ..study import Table, Verdict
 from ..wording import format_estimate, format_integer, format_percent, join, plural
 
@@ -44,7 +44,8 @@ class AttentionSettings:
 
 @dataclass(frozen=True)
 class Settings:
-    models: tuple[TrainedModel, ...]  # one for each seed
+    models: tuple[TrainedModel, ...]  # that read pieces of words, one for each seed
+    by_distance: tuple[TrainedModel, ...]  # whose attention is shown by distance
     attention: AttentionSettings
     sizes: tuple[int, ...]  # of the vocabularies whose words per token are counted
     counted: tuple[int, int]  # the range of integers whose words and tokens are counted
@@ -57,7 +58,8 @@ class Result:
     vocabulary: list[str]
     merged: int  # tokens of the vocabulary that are two earlier ones joined
     attention: LastToken  # of the first seed
-    context: int
+    other_token: str  # of the models shown by distance, in words; empty if they are the same models
+    context: int  # of the models shown by distance
     # For each seed: where distances are counted from, one of `ORIGINS`, and the attention. Of the
     # two ways of counting, the one for which some head has the clearer period.
     heads: list[tuple[str, HeadsByDistance]]
@@ -66,9 +68,12 @@ class Result:
 
 
 def settings(scale: str) -> Settings:
+    models = several_seeds(with_vocabulary("ntp", scale, 256), scale)
+    windows = 8 if scale == "laptop" else 32
     return Settings(
-        several_seeds(with_vocabulary("ntp", scale, 256), scale),
-        AttentionSettings((5, 14), TESTS_FAR[0], windows=32, farthest=72, seed=0),
+        models,
+        several_seeds(ntp(scale), scale) if scale == "laptop" else models,
+        AttentionSettings((5, 14), TESTS_FAR[0], windows, farthest=72, seed=0),
         sizes=(64, 256, 1024),
         counted=(10**10, 10**10 + 10**5),
     )
@@ -80,11 +85,14 @@ def run(settings: Settings) -> Result:
     words_per_token = {
         size: len(counted) / len(BPE.train(size).encode(counted)) for size in settings.sizes
     }
+    same = settings.by_distance == settings.models
     return summarise(
-        [model.outputs(attention_weights, settings.attention) for model in settings.models],
+        settings.models[0].outputs(attention_weights, settings.attention),
+        [model.outputs(attention_weights, settings.attention) for model in settings.by_distance],
         settings.attention,
         config.tokens.tokenizer(config.text, config.n),
-        config.model.context,
+        "" if same else settings.by_distance[0].training().token,
+        settings.by_distance[0].config.model.context,
         settings.counted,
         words_per_token,
     )
@@ -112,14 +120,16 @@ def _shown_tokens(tokenizer: Tokenizer, how: AttentionSettings) -> LongIds:
 
 
 def summarise(
+    first: Arrays,
     outputs: list[Arrays],
     how: AttentionSettings,
     tokenizer: Tokenizer,
+    other_token: str,
     context: int,
     counted: tuple[int, int],
     words_per_token: dict[int, float],
 ) -> Result:
-    """Statistics; `outputs` has the arrays of each seed."""
+    """Statistics; `first` is of the model that reads pieces of words, `outputs` by distance."""
     vocabulary = tokenizer.vocabulary
     shown = [vocabulary[token] for token in _shown_tokens(tokenizer, how)]
     return Result(
@@ -127,7 +137,8 @@ def summarise(
         contents(shown, how.integers[0]),
         vocabulary,
         count_merged(vocabulary),
-        last_token(outputs[0]["last"]),
+        last_token(first["last"]),
+        other_token,
         context,
         [_clearest(arrays) for arrays in outputs],
         counted,
@@ -195,6 +206,7 @@ def caption(result: Result) -> str:
     if others:
         cases = join(_cases(each) for _, each in others)
         seeds = f" The clearest heads of models trained with other seeds do in {cases}."
+    whose = f" of another model (each token is {result.other_token})" if result.other_token else ""
     return (
         f"Top: the words of {how.integers[0]} to {how.integers[1]} with their trees, cut into"
         f" {len(result.cut.tokens)} tokens by byte-pair encoding with a vocabulary of"
@@ -203,8 +215,8 @@ def caption(result: Result) -> str:
         f" averaged over all {len(attention.layers)} layers of the trained model and their heads."
         f" Apart from itself, the last token attends most to token {attention.most}"
         f" ({format_percent(attention.largest)})."
-        f" Bottom: attention by the distance in integers, counted from {_ORIGINS[origin]}, in"
-        f" {how.windows} windows of {result.context} tokens at {format_integer(how.at)}, seed"
+        f" Bottom: attention{whose} by the distance in integers, counted from {_ORIGINS[origin]},"
+        f" in {how.windows} windows of {result.context} tokens at {format_integer(how.at)}, seed"
         f" {how.seed}, for the tokens in the second half of each window (shaded: 95 % bootstrap"
         f" intervals over windows). The head that varies most with the distance modulo {PERIOD} was"
         " chosen in one half of the windows and is shown in the other. There its residue classes"
