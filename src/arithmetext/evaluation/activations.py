@@ -46,6 +46,8 @@ def labelled_windows(
     if number < 1:
         raise InputError(f"at least one window is needed, not {number}")
     datasets = [WindowDataset(tokenizer, text, length, seed=seed, moduli=()) for text in texts]
-    windows = [datasets[k % len(texts)].window(k // len(texts)) for k in range(number)]
+    # Number k everywhere: texts of equal length would otherwise have windows at equal offsets, and
+    # so, where their first integers are round numbers, with equal residues.
+    windows = [datasets[k % len(texts)].window(k) for k in range(number)]
     ids, integers = (torch.stack([window[name] for window in windows]) for name in ("ids", "n"))
     return LabelledWindows(ids, integers)

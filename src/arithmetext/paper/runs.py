@@ -294,6 +294,17 @@ def ntp(scale: str) -> TrainedModel:
     return with_vocabulary("ntp", scale, 256)
 
 
+def word_model(scale: str) -> TrainedModel:
+    """Next-token prediction with whole words as tokens, for studies of what a model knows of n.
+
+    It learns faster than from pieces of words, and the next token is the word of n + 1.
+    """
+    if scale == "laptop":
+        return TrainedModel("pretrained")
+    better = ("tokens.kind=words", "model.positions=rotary", "training.optimizer=muon")
+    return TrainedModel("ntp-paper", (*ntp("gpu").changes, *better))
+
+
 def mlm(scale: str) -> TrainedModel:
     """Masked language modelling with a vocabulary of 256; whole words on a laptop."""
     if scale == "laptop":
