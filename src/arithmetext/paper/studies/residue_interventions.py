@@ -1,0 +1,248 @@
+"""Does the model use the residues that probes read? (not in the paper)"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ...evaluation.estimates import Estimate
+from ...evaluation.interventions import (
+    CONDITIONS,
+    DOSES,
+    JOINT,
+    Intervention,
+    InterventionSettings,
+    intervention_responses,
+    summarise,
+)
+from ...integers import format_integer
+from ..figures import COLOURS, plot_estimates, styles
+from ..runs import TEST_NEAR, TrainedModel, TrainingFacts, word_model
+from ..study import Table, Verdict
+from ..wording import cell, format_percent, join, sentences
+
+TITLE = "Does the model use the residues that probes read?"
+ORDER = 221
+COST = {"laptop": 80, "gpu": 240}
+
+
+@dataclass(frozen=True)
+class Settings:
+    models: tuple[TrainedModel, ...]
+    interventions: InterventionSettings
+
+
+@dataclass(frozen=True)
+class Result:
+    primes: list[Intervention]
+    interventions: InterventionSettings
+    training: TrainingFacts
+
+
+def settings(scale: str) -> Settings:
+    small = scale == "laptop"
+    return Settings(
+        (word_model(scale),),
+        InterventionSettings(
+            primes=(2, 3, 5, 7, 11, 13),
+            at=TEST_NEAR,
+            layers=(2, 3, 4, 5) if small else (2, 4, 6, 8, 10),
+            detailed=4 if small else 8,
+            windows=32 if small else 256,
+            tested=20 if small else 100,
+            blocks=10,
+            positions=32,
+            seeds=3,
+        ),
+    )
+
+
+def run(settings: Settings) -> Result:
+    [model] = settings.models
+    arrays = model.outputs(intervention_responses, settings.interventions)
+    return Result(
+        summarise(arrays, settings.interventions), settings.interventions, model.training()
+    )
+
+
+def _at_detailed(result: Result, prime: Intervention, condition: str) -> Estimate:
+    how = result.interventions
+    return prime.conditions[condition][how.layers.index(how.detailed)]
+
+
+def used(result: Result, condition: str, control: str) -> list[int]:
+    """The primes where a condition moves predictions more than twice as far as its control."""
+    return [
+        each.prime
+        for each in result.primes
+        if (_at_detailed(result, each, condition).low or 0.0)
+        > 2 * max(0.0, _at_detailed(result, each, control).high or 0.0)
+    ]
+
+
+def largest_effect_on_others(result: Result) -> float:
+    """The largest share by which the prediction moves for a prime that was not changed."""
+    return max(
+        abs(estimate.value)
+        for row, each in enumerate(result.primes)
+        for column, estimate in enumerate(each.others)
+        if row != column and estimate.value is not None
+    )
+
+
+def plot(result: Result) -> Figure:
+    figure = Figure(figsize=(12, 8.4), layout="constrained")
+    axes = figure.subplot_mosaic([["conditions", "others"], ["layers", "doses"]])
+    _plot_conditions(axes["conditions"], result)
+    _plot_others(axes["others"], result)
+    _plot_layers(axes["layers"], result)
+    _plot_doses(axes["doses"], result)
+    return figure
+
+
+_SHADES = {
+    "residue": COLOURS[2],
+    "random": "0.8",
+    "joint": COLOURS[0],
+    "random joint": "0.6",
+    "rest": COLOURS[3],
+    "everything": "black",
+}
+
+
+def _plot_conditions(axes: Axes, result: Result) -> None:
+    x = np.arange(len(result.primes))
+    for k, (name, colour) in enumerate(_SHADES.items()):
+        shares = [_at_detailed(result, each, name) for each in result.primes]
+        style = {"marker": "s", "ls": "", "ms": 5, "color": colour, "label": name}
+        plot_estimates(axes, x + 0.12 * (k - 2.5), shares, **style)
+    axes.set_xticks(
+        x, [f"{each.prime} ({each.power}, {JOINT[each.prime]})" for each in result.primes]
+    )
+    axes.axhline(0, color="black", lw=0.6)
+    axes.set_xlabel("prime (moduli of “residue” and of “joint”)")
+    axes.set_ylabel(f"share of the response, layer {result.interventions.detailed}")
+    axes.grid(axis="y", alpha=0.3)
+    axes.legend(fontsize=8, title="replaced", ncols=2)
+
+
+def _plot_others(axes: Axes, result: Result) -> None:
+    shares = np.array(
+        [[np.nan if e.value is None else e.value for e in each.others] for each in result.primes]
+    )
+    axes.imshow(shares, vmin=0, vmax=1, cmap="Blues", aspect="auto")
+    for row, column in np.argwhere(np.isfinite(shares)):
+        value = shares[row, column]
+        colour = "white" if value > 0.5 else "black"
+        axes.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=9, color=colour)
+    names = [str(each.prime) for each in result.primes]
+    axes.set_xticks(range(len(names)), names)
+    axes.set_yticks(range(len(names)), names)
+    axes.set(xlabel="response to this prime", ylabel="“joint” replaced for this prime")
+
+
+def _plot_layers(axes: Axes, result: Result) -> None:
+    layers = result.interventions.layers
+    for each, style in zip(result.primes, _prime_styles(), strict=False):
+        style |= {"ms": 4, "label": f"p = {each.prime}"}
+        plot_estimates(axes, layers, each.conditions["joint"], **style)
+        axes.plot(
+            layers,
+            [estimate.value or 0.0 for estimate in each.conditions["everything"]],
+            color=style["color"],
+            lw=0.6,
+            alpha=0.6,
+        )
+    axes.set_xticks(layers)
+    axes.set(xlabel="replaced after this layer", ylabel="share of the response", ylim=(-0.05, 1.05))
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8, title="“joint” (thin: “everything”)")
+
+
+def _plot_doses(axes: Axes, result: Result) -> None:
+    doses = sorted([0.0, 1.0, *DOSES])
+    for each, style in zip(result.primes, _prime_styles(), strict=False):
+        by_dose = dict(zip(DOSES, each.doses, strict=True))
+        by_dose |= {0.0: Estimate(0.0, 0.0, 0.0), 1.0: _at_detailed(result, each, "joint")}
+        style |= {"ms": 4, "label": f"p = {each.prime}"}
+        plot_estimates(axes, doses, [by_dose[dose] for dose in doses], **style)
+    axes.axvline(1, color="0.6", lw=0.8)
+    axes.set_xlabel("dose: this much of the difference is added")
+    axes.set_ylabel(f"share of the response, layer {result.interventions.detailed}")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
+
+
+def _prime_styles() -> list[dict[str, object]]:
+    return [*styles(), *({**style, "mfc": "white"} for style in styles())]
+
+
+def _values(result: Result, primes: Sequence[int], condition: str) -> str:
+    shares = [
+        _at_detailed(result, each, condition).value or 0.0
+        for each in result.primes
+        if each.prime in primes
+    ]
+    return join(format_percent(share) for share in shares)
+
+
+def in_short(result: Result) -> str:
+    jointly = used(result, "joint", "random joint")
+    primes = [each.prime for each in result.primes]
+    rest = [p for p in primes if p not in jointly]
+    return sentences(
+        "Replacing what a probe for n mod p reads moves predictions towards the other residue by"
+        f" {_values(result, primes, 'residue')} of the model's own response, for p ="
+        f" {join(map(str, primes))}; replacing what a probe for n mod 4p reads, by"
+        f" {_values(result, primes, 'joint')}.",
+        f"For p = {join(map(str, rest))} this is no more than twice what random directions do:"
+        " their residues are read by probes, but hardly used there."
+        if rest
+        else "",
+    )
+
+
+def caption(result: Result) -> str:
+    how = result.interventions
+    return sentences(
+        f"At one position of a window near {format_integer(how.at)}, part of the residual stream"
+        " is replaced by that of a second window, which is like the first modulo every prime power"
+        " up to 19 except those of p. Response: how far the prediction moves towards the words that"
+        " an oracle gives for the second window's residue, in log-probability; 1 is the response of"
+        " the model that reads the second window.",
+        f"{how.tested} windows from {how.blocks} blocks of unseen text, up to {how.positions}"
+        f" positions in each, where p divides one of the two integers; {how.seeds} sets of"
+        f" {how.windows} windows from the training text for the probes; 95 % intervals over blocks"
+        " and, for “residue” and “joint”, over sets. One model.",
+        "Top left: what was replaced. “residue”: the directions that a probe for n mod p reads (for"
+        " 2 and 3: n mod 16 and n mod 9). “joint”: those of a probe for n mod 4p (48, 36)."
+        " “rest”: all but “joint”. “random”: as many directions drawn at random.",
+        "Top right: the response to one prime when “joint” is replaced for another one.",
+        "Bottom left: by layer. Bottom right: if more or less than the whole difference is added.",
+    )
+
+
+def table(result: Result) -> Table:
+    how = result.interventions
+    header = [
+        "prime", "replaced", *(f"layer {layer}" for layer in how.layers),
+        f"low, layer {how.detailed}", f"high, layer {how.detailed}",
+    ]  # fmt: skip
+    rows: list[list[object]] = []
+    for each in result.primes:
+        for condition in CONDITIONS:
+            shares = each.conditions[condition]
+            detailed = _at_detailed(result, each, condition)
+            values = [cell(share.value) for share in shares]
+            rows.append([each.prime, condition, *values, cell(detailed.low), cell(detailed.high)])
+        right = [cell(share.value) for share in each.right]
+        both = f"{cell(each.right_here.value)} without, {cell(each.right_there.value)} reading it"
+        rows.append([each.prime, f"likeliest word of the other residue: {both}", *right, "", ""])
+    return header, rows
+
+
+def verdicts(result: Result) -> list[Verdict]:
+    """None: the paper does not look inside the model."""
+    return []
