@@ -6,15 +6,15 @@ everything else that the small primes say about the two windows is equal. At one
 the residual stream is replaced by what the model computes in the other window. If the model now
 predicts the words that suit the other residue, it uses what was replaced.
 
-    residue       what a probe for n mod q reads there: its LEACE projection (linear.py)
-    joint         what a probe for n mod 4q reads there, or n mod 48 for q = 16
-    rest          everything but `joint`
-    everything    the whole residual stream at this position
-    random        as many random directions as in `residue`, drawn with the stream's covariance
-    random joint  as many as in `joint`
+    residue     what a probe for n mod q reads there: its LEACE projection (linear.py)
+    joint       what a probe for n mod 4q reads there, or n mod 48 for q = 16
+    next word   what a probe for the next word reads there
+    everything  the whole residual stream at this position
+    random …    as many random directions, drawn with the covariance of the stream
 
 If the model has one code for n mod q whatever the other residues are, `residue` is enough. If its
-code for n mod q differs between even and odd n, only `joint` holds it.
+code for n mod q differs between even and odd n, only `joint` holds it. If it has put together the
+next word from residues before, `next word` holds it.
 
 Two oracles say which words suit the residues: one distribution given the residues of this window,
 and one given those of the other. The *response* of a prediction P is Σ (other − this) log P, the
@@ -28,6 +28,7 @@ from math import lcm, prod
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -50,11 +51,12 @@ POWERS = {2: 16, 3: 9, 5: 5, 7: 7, 11: 11, 13: 13, 17: 17, 19: 19}
 MODULUS = prod(POWERS.values())  # lcm(1, …, 19)
 JOINT = {p: lcm(q, 12 if p == 2 else 4) for p, q in POWERS.items()}
 
-SEEDED = ("residue", "joint")  # conditions that are measured with the projections of every seed
-ONCE = ("rest", "everything", "random", "random joint")
-CONDITIONS = SEEDED + ONCE
+PROBED = ("residue", "joint", "next word")
+RANDOM = {name: f"random {name}" for name in PROBED}
+CONDITIONS = (*PROBED, "everything", *RANDOM.values())
 DOSES = (0.25, 0.5, 0.75, 1.25, 1.5, 2.0)
 
+_NEXT_WORDS = 64  # classes of next words: the commonest ones, and all others together
 _TRAINING_SEEDS = 2000  # seeds of the windows that the projections are fitted on
 
 
@@ -84,11 +86,7 @@ _Projections = dict[str, Tensor]  # [layers, primes, width, width] each; for col
 
 def _changed(how: _Projections, condition: str, row: int, prime: int, difference: Tensor) -> Tensor:
     """The part of a difference, [positions, width], that a condition replaces."""
-    if condition == "everything":
-        return difference
-    if condition == "rest":
-        return difference - difference @ how["joint"][row, prime].mT
-    return difference @ how[condition][row, prime].mT
+    return difference if condition == "everything" else difference @ how[condition][row, prime].mT
 
 
 def _projections(
@@ -102,28 +100,39 @@ def _projections(
         length=model.context,
         seed=_TRAINING_SEEDS + seed,
     )
+    commonest = torch.bincount(windows.ids.flatten()).argsort(descending=True, stable=True)
+    next_words = torch.full((model.tokenizer.size,), _NEXT_WORDS - 1)
+    next_words[commonest[: _NEXT_WORDS - 1]] = torch.arange(len(commonest[: _NEXT_WORDS - 1]))
     moduli = [each[p] for p in how.primes for each in (POWERS, JOINT)]
-    half = slice(model.context // 2, None)
+    half = slice(model.context // 2, -1)
     sums: list[Moments] = []
     for _, batch in windows.batches():
-        stream = model.model.residual_stream(batch.ids)[list(how.layers)]
+        stream = model.model.residual_stream(batch.ids)[list(how.layers)][:, :, half]
         if not sums:
-            sums = [Moments(stream.shape[-1], sum(moduli), stream.device) for _ in how.layers]
-        y = one_hot(batch.integers[:, half], moduli).flatten(0, 1).to(stream.device)
+            targets = sum(moduli) + _NEXT_WORDS
+            sums = [Moments(stream.shape[-1], targets, stream.device) for _ in how.layers]
+        words_after = F.one_hot(next_words[batch.ids[:, 1:]], _NEXT_WORDS)[:, half.start :]
+        y = torch.cat([one_hot(batch.integers[:, half], moduli), words_after], -1)
         for moments, x in zip(sums, stream, strict=True):
-            moments.add(x[:, half].flatten(0, 1), y)
+            moments.add(x.flatten(0, 1), y.flatten(0, 1).to(stream.device))
         advance(len(batch))
     random = torch.Generator().manual_seed(seed)
-    found: dict[str, list[Tensor]] = {name: [] for name in (*SEEDED, "random", "random joint")}
+    sizes = [*moduli, _NEXT_WORDS]
+    found: dict[str, list[Tensor]] = {name: [] for name in (*PROBED, *RANDOM.values())}
     for moments in sums:
-        covariance, start = moments.covariance(), 0
+        covariance = moments.covariance()
         root = torch.linalg.cholesky(covariance + 1e-9 * torch.eye(len(covariance)).to(covariance))
-        for k, modulus in enumerate(moduli):
-            part = slice(start, start + modulus)
-            start = part.stop
-            drawn = torch.randn(len(covariance), modulus - 1, generator=random).to(covariance)
-            found[SEEDED[k % 2]].append(leace(moments, part))
-            found["random joint" if k % 2 else "random"].append(oblique(covariance, root @ drawn))
+        ends = np.cumsum(sizes)
+        read = [
+            leace(moments, slice(end - size, end)) for end, size in zip(ends, sizes, strict=True)
+        ]
+        drawn = [torch.randn(len(covariance), size - 1, generator=random) for size in sizes]
+        noise = [oblique(covariance, root @ each.to(covariance)) for each in drawn]
+        for names, each in (PROBED, read), (RANDOM.values(), noise):
+            alone, joint, next_word = names
+            found[alone] += each[:-1:2]
+            found[joint] += each[1::2]
+            found[next_word] += [each[-1]] * len(how.primes)
     shape = len(how.layers), len(how.primes), len(covariance), len(covariance)
     return {name: torch.stack(each).view(shape) for name, each in found.items()}
 
@@ -212,8 +221,8 @@ def intervention_responses(
         name: np.zeros(shape)
         for name, shape in {
             "there": (primes, tested),
-            **dict.fromkeys(SEEDED, (how.seeds, layers, primes, tested)),
-            **dict.fromkeys(ONCE, (1, layers, primes, tested)),
+            **dict.fromkeys(CONDITIONS, (1, layers, primes, tested)),
+            **dict.fromkeys(PROBED, (how.seeds, layers, primes, tested)),
             "doses": (how.seeds, len(DOSES), primes, tested),
             "others": (primes, primes, tested),
             "others there": (primes, primes, tested),
@@ -275,15 +284,15 @@ def _measure(
             return window.here.predict(layer, places, stream + change)
 
         for seed, projections in enumerate(fitted):
-            for condition in SEEDED:
+            for condition in PROBED:
                 change = _changed(projections, condition, row, prime, difference)
-                logits = predict(change)
-                arrays[condition][seed, row, prime] = response(logits) - unchanged
-            arrays["right"][seed, row, prime] = right(logits)  # of `joint`, the last
+                arrays[condition][seed, row, prime] = response(predict(change)) - unchanged
+            change = _changed(projections, "joint", row, prime, difference)
+            arrays["right"][seed, row, prime] = right(predict(change))
             if layer == how.detailed:
                 for i, dose in enumerate(DOSES):
                     arrays["doses"][seed, i, prime] = response(predict(dose * change)) - unchanged
-        for condition in ONCE:
+        for condition in ("everything", *RANDOM.values()):
             change = _changed(fitted[0], condition, row, prime, difference)
             arrays[condition][0, row, prime] = response(predict(change)) - unchanged
     _measure_others(window, prime, how, fitted[0], arrays)

@@ -12,6 +12,8 @@ from ...evaluation.interventions import (
     CONDITIONS,
     DOSES,
     JOINT,
+    PROBED,
+    RANDOM,
     Intervention,
     InterventionSettings,
     intervention_responses,
@@ -72,13 +74,13 @@ def _at_detailed(result: Result, prime: Intervention, condition: str) -> Estimat
     return prime.conditions[condition][how.layers.index(how.detailed)]
 
 
-def used(result: Result, condition: str, control: str) -> list[int]:
-    """The primes where a condition moves predictions more than twice as far as its control."""
+def used(result: Result, condition: str) -> list[int]:
+    """The primes where a condition moves predictions over twice as far as random directions."""
     return [
         each.prime
         for each in result.primes
         if (_at_detailed(result, each, condition).low or 0.0)
-        > 2 * max(0.0, _at_detailed(result, each, control).high or 0.0)
+        > 2 * max(0.0, _at_detailed(result, each, RANDOM[condition]).high or 0.0)
     ]
 
 
@@ -102,22 +104,20 @@ def plot(result: Result) -> Figure:
     return figure
 
 
-_SHADES = {
-    "residue": COLOURS[2],
-    "random": "0.8",
-    "joint": COLOURS[0],
-    "random joint": "0.6",
-    "rest": COLOURS[3],
-    "everything": "black",
-}
+_SHADES = {**dict(zip(PROBED, COLOURS, strict=False)), "everything": "black"}
 
 
 def _plot_conditions(axes: Axes, result: Result) -> None:
     x = np.arange(len(result.primes))
     for k, (name, colour) in enumerate(_SHADES.items()):
         shares = [_at_detailed(result, each, name) for each in result.primes]
-        style = {"marker": "s", "ls": "", "ms": 5, "color": colour, "label": name}
-        plot_estimates(axes, x + 0.12 * (k - 2.5), shares, **style)
+        style = {"marker": "s", "ls": "", "ms": 5, "color": colour}
+        plot_estimates(axes, x + 0.18 * (k - 1.5), shares, label=name, **style)
+        if name in RANDOM:
+            random = [_at_detailed(result, each, RANDOM[name]) for each in result.primes]
+            plot_estimates(
+                axes, x + 0.18 * (k - 1.5) + 0.07, random, mfc="white", alpha=0.6, **style
+            )
     axes.set_xticks(
         x, [f"{each.prime} ({each.power}, {JOINT[each.prime]})" for each in result.primes]
     )
@@ -189,17 +189,18 @@ def _values(result: Result, primes: Sequence[int], condition: str) -> str:
 
 
 def in_short(result: Result) -> str:
-    jointly = used(result, "joint", "random joint")
     primes = [each.prime for each in result.primes]
-    rest = [p for p in primes if p not in jointly]
+    unused = [p for p in primes if p not in used(result, "joint")]
+    layer = result.interventions.detailed
     return sentences(
-        "Replacing what a probe for n mod p reads moves predictions towards the other residue by"
-        f" {_values(result, primes, 'residue')} of the model's own response, for p ="
-        f" {join(map(str, primes))}; replacing what a probe for n mod 4p reads, by"
-        f" {_values(result, primes, 'joint')}.",
-        f"For p = {join(map(str, rest))} this is no more than twice what random directions do:"
-        " their residues are read by probes, but hardly used there."
-        if rest
+        f"After layer {layer}, replacing what a probe for n mod p reads moves predictions towards"
+        f" the other residue by {_values(result, primes, 'residue')} of the model's own response,"
+        f" for p = {join(map(str, primes))}; what a probe for n mod 4p reads, by"
+        f" {_values(result, primes, 'joint')}; what a probe for the next word reads, by"
+        f" {_values(result, primes, 'next word')}.",
+        f"For p = {join(map(str, unused))}, the residues that probes read move predictions hardly"
+        " more than random directions do."
+        if unused
         else "",
     )
 
@@ -215,10 +216,10 @@ def caption(result: Result) -> str:
         f"{how.tested} windows from {how.blocks} blocks of unseen text, up to {how.positions}"
         f" positions in each, where p divides one of the two integers; {how.seeds} sets of"
         f" {how.windows} windows from the training text for the probes; 95 % intervals over blocks"
-        " and, for “residue” and “joint”, over sets. One model.",
+        " and, where probes are used, over sets. One model.",
         "Top left: what was replaced. “residue”: the directions that a probe for n mod p reads (for"
-        " 2 and 3: n mod 16 and n mod 9). “joint”: those of a probe for n mod 4p (48, 36)."
-        " “rest”: all but “joint”. “random”: as many directions drawn at random.",
+        " 2 and 3: n mod 16 and n mod 9). “joint”: those of a probe for n mod 4p (48, 36). “next"
+        " word”: those of a probe for the word of n + 1. Hollow: as many random directions.",
         "Top right: the response to one prime when “joint” is replaced for another one.",
         "Bottom left: by layer. Bottom right: if more or less than the whole difference is added.",
     )
