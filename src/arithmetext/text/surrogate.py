@@ -72,7 +72,7 @@ class Surrogate:
 
         def segment(lo: int, hi: int) -> SurrogateWords:
             part = SurrogateWords(np.empty(hi - lo, np.uint64), np.empty(hi - lo))
-            needed = np.searchsorted(primes, isqrt(hi - 1), side="right")
+            needed = _count_to(isqrt(hi - 1), primes)
             _fill_segment(lo, primes[:needed], shifts, CHILDREN, CHILD_LENGTHS, *part)
             return part
 
@@ -86,7 +86,7 @@ class Surrogate:
         here. Shifts take 8 bytes a prime and are cached.
         """
         primes = base_primes(limit)
-        count = int(np.searchsorted(primes, limit, side="right"))
+        count = _count_to(limit, primes)
         if len(self._shifts) < count:
             # Draw a few more, so that slowly increasing limits rarely draw again.
             shifts = np.zeros(min(len(primes), count + count // 16 + 256), np.uint64)
@@ -94,6 +94,12 @@ class Surrogate:
                 _draw_shifts(_U(self.seed), primes[: len(shifts)], shifts)
             self._shifts = shifts
         return primes[:count], self._shifts[:count]
+
+
+def _count_to(limit: int, primes: NDArray[np.uint32]) -> int:
+    """The number of primes up to a limit below 2^32."""
+    # For a limit of another type, numpy would first convert all primes to that type.
+    return int(np.searchsorted(primes, np.uint32(limit), side="right"))
 
 
 @kernel
