@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from .text.sentence import Sentence, sentence
     from .text.sieve import segments, words
+    from .text.surrogate import Surrogate
     from .training.run_folder import RunFolder, run_folder
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "InputError",
     "RunFolder",
     "Sentence",
+    "Surrogate",
     "Tree",
     "arrays",
     "big_omega",
@@ -72,6 +74,7 @@ _LAZY = {
     "Evaluation": "evaluation.report",
     "RunFolder": "training.run_folder",
     "Sentence": "text.sentence",
+    "Surrogate": "text.surrogate",
     "arrays": "text.arithmetic",
     "big_omega": "text.arithmetic",
     "census": "counting.census",

@@ -1,0 +1,161 @@
+"""Surrogate text: the text with the phase of every prime shifted at random.
+
+In the real text the exponent of a prime p at n is v_p(n). In a surrogate it is v_p(n + a_p), where
+a_p is a random p-adic integer, a pure function of (seed, p). So every prime and every power of it
+keeps its period, and only its phase changes. The words are built as for integers: a child for each
+prime, in increasing order, with the tree of its exponent.
+
+By the Chinese remainder theorem, the real text has the phases of any finite set of primes somewhere
+too. But the prime powers at n no longer multiply to n, so the size of n has to decide otherwise
+whether a prime above √n is left.
+
+**The rule for the last prime.** Let P be the product of the prime powers of the primes up to √n. In
+the real text n/P is 1 or a prime above √n, which adds a last child `10`. In a surrogate n/P is any
+number, and below 1 at 9 % of all n. Here the last child is added if P < n^0.63375; otherwise,
+whether or not P exceeds n, the word stays as it is.
+
+If nothing is shifted, any exponent from 1/2 to 1 gives the real text. This exponent makes last
+primes as frequent as in the real text. Their share tends to ln 2 there (Dickman). In a surrogate
+the exponents of different primes are independent, so the share of P < (√n)^x, for 1 ≤ x ≤ 2, tends
+to e^−γ (2x − 1 − x ln x). This is ln 2 for x = 2 · 0.63375.
+"""
+
+from math import isqrt
+from operator import index
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..compiled import kernel
+from ..errors import InputError
+from .kernels import CHILD_LENGTHS, CHILDREN
+from .philox import below, philox
+from .ranges import over_ranges
+from .sieve import Words, base_primes, check_range, segment_size
+
+LAST_PRIME_BELOW = 0.63375  # a last prime is added where P is less than n to this power
+
+_PURPOSE = 5  # of random numbers: one more than those in `windows`
+_MOST = (1 << 63) - 1
+_U = np.uint64
+
+
+class SurrogateWords(NamedTuple):
+    """The words of a range, and what decided about the last prime of each."""
+
+    words: Words
+    products: NDArray[np.float64]  # P: of the prime powers of primes up to √n
+
+
+class Surrogate:
+    """The surrogate text of a seed. With the seed None nothing is shifted: it is the real text.
+
+    >>> [bin(word)[2:] for word in Surrogate(None).words(2, 7)]
+    ['10', '10', '1100', '10', '1010']
+    """
+
+    def __init__(self, seed: int | None) -> None:
+        if seed is not None and not 0 <= index(seed) <= _MOST:
+            raise InputError(f"a seed is an integer from 0 to 2^63 - 1, not {seed}")
+        self.seed = seed
+        self._shifts = np.zeros(0, np.uint64)
+
+    def words(self, lo: int, hi: int, *, threads: int | None = None) -> Words:
+        """The packed words at lo ≤ n < hi, on all cores or on the given number of threads."""
+        return self.words_and_products(lo, hi, threads=threads).words
+
+    def words_and_products(self, lo: int, hi: int, *, threads: int | None = None) -> SurrogateWords:
+        """The words at lo ≤ n < hi, and the product P at each n."""
+        lo, hi = check_range(lo, hi)
+        primes, shifts = self.shifts(isqrt(hi - 1))
+
+        def segment(lo: int, hi: int) -> SurrogateWords:
+            part = SurrogateWords(np.empty(hi - lo, np.uint64), np.empty(hi - lo))
+            needed = _count_to(isqrt(hi - 1), primes)
+            _fill_segment(lo, primes[:needed], shifts, CHILDREN, CHILD_LENGTHS, *part)
+            return part
+
+        pieces = over_ranges(segment, lo, hi, size=segment_size(hi), threads=threads)
+        return SurrogateWords(*map(np.concatenate, zip(*pieces, strict=True)))
+
+    def shifts(self, limit: int) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
+        """The primes p up to `limit`, and the shift a_p of each.
+
+        A shift is known modulo the largest power of p below 2^63; higher powers of p divide nothing
+        here. Shifts take 8 bytes a prime and are cached.
+        """
+        primes = base_primes(limit)
+        count = _count_to(limit, primes)
+        if len(self._shifts) < count:
+            # Draw a few more, so that slowly increasing limits rarely draw again.
+            shifts = np.zeros(min(len(primes), count + count // 16 + 256), np.uint64)
+            if self.seed is not None:
+                _draw_shifts(_U(self.seed), primes[: len(shifts)], shifts)
+            self._shifts = shifts
+        return primes[:count], self._shifts[:count]
+
+
+def _count_to(limit: int, primes: NDArray[np.uint32]) -> int:
+    """The number of primes up to a limit below 2^32."""
+    # For a limit of another type, numpy would first convert all primes to that type.
+    return int(np.searchsorted(primes, np.uint32(limit), side="right"))
+
+
+@kernel
+def _largest_power(p: Any) -> Any:
+    """The largest power of p below 2^63, and its exponent."""
+    power, exponent = p, 1
+    while power <= _MOST // p:
+        power *= p
+        exponent += 1
+    return power, exponent
+
+
+@kernel
+def _draw_shifts(seed: Any, primes: Any, shifts: Any) -> None:
+    for t in range(len(primes)):
+        p = np.int64(primes[t])
+        power, _ = _largest_power(p)
+        shifts[t] = below(philox(seed, _U(_PURPOSE), _U(p), _U(0)), power)
+
+
+@kernel
+def _append(word: Any, child: Any, length: Any) -> Any:
+    """The word with one more child; without it if a packed word has no room for it.
+
+    Words below 2^63 have 40 digits at most. A surrogate has longer ones, but so rarely that none
+    is known that needs more than the 64 digits of a packed word.
+    """
+    return word if word >> (_U(64) - length) else word << length | child
+
+
+@kernel
+def _fill_segment(
+    lo: Any, primes: Any, shifts: Any, children: Any, lengths: Any, words: Any, products: Any
+) -> None:
+    """Write the words and products from `lo` on; `primes` are those up to √n for the last n."""
+    m = len(words)
+    words[:] = 0
+    products[:] = 1
+    for t in range(len(primes)):
+        p, shift = np.int64(primes[t]), shifts[t]
+        i: Any = -np.int64((_U(lo) + shift) % _U(p))  # both are below 2^63
+        first = max(0, p * p - lo)  # p counts from p² on
+        if i < first:
+            i += (first - i + p - 1) // p * p
+        if i >= m:
+            continue
+        power, most = _largest_power(p)
+        while i < m:
+            rest = np.int64((_U(lo + i) + shift) % _U(power))
+            exponent = 0
+            while exponent < most and rest % p == 0:
+                rest //= p
+                exponent += 1
+                products[i] *= p
+            words[i] = _append(words[i], children[exponent], lengths[exponent])
+            i += p
+    for i in range(m):
+        if products[i] < np.float64(lo + i) ** LAST_PRIME_BELOW:
+            words[i] = _append(words[i], children[1], lengths[1])
