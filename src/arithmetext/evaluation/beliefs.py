@@ -56,7 +56,7 @@ from ..text.splits import Range, blocks_near
 from ..text.windows import TEST, TRAIN, Windows, generator
 from ..tokens import Tokenizer
 from .estimates import Estimate, statistic_over_blocks
-from .linear import Affine, Moments, regression, ridge
+from .linear import Affine, Moments, regression
 from .subjects import EvaluatedModel
 
 BATCH = 32  # windows read together
@@ -66,6 +66,7 @@ _LARGEST_PART = 10**9  # smooth parts above this have a probability below 1e-8 i
 _IMPOSSIBLE = -80.0  # log-probability of a word that contradicts its residue
 
 PARTS = ("whole", "additive", "product", "correlation")
+_RANK = 1e-4  # singular values below this share of the largest count as zero
 _TIE = 1e-6  # residues are equally likely if their probabilities differ by less
 
 Floats = NDArray[np.float64]
@@ -98,7 +99,7 @@ class Reader:
         """The probability of each word given gcd(n, modulus), [words, divisors of the modulus]."""
         parts = _smooth_numbers(self._rests.bound, min(self.at, _LARGEST_PART))
         classes = np.searchsorted(self._divisors, np.gcd(parts.astype(np.int64), self.modulus))
-        weights = 1 / parts  # n has the smooth part S with probability ∏ (1 − 1/p) / S
+        weights: Floats = 1 / parts  # n has the smooth part S with probability ∏ (1 − 1/p) / S
         weights /= np.bincount(classes, weights)[classes]
         _, beginnings = smooth_parts(parts, self._rests.bound)
         bins = self._rests.grid.bins(np.full(len(parts), self.at, np.uint64), parts)
@@ -111,7 +112,7 @@ class Reader:
         likely = weights[part] * self._rests.probabilities(bins[part], ranks)
         cells = word * len(self._divisors) + classes[part]
         size = len(words) * len(self._divisors)
-        found: Floats = np.bincount(cells, likely, minlength=size)
+        found = np.bincount(cells, likely, minlength=size).astype(np.float64)
         return found.reshape(len(words), -1)
 
     def marginals(self, words: Words, moduli: Sequence[int]) -> dict[int, Tensor]:
@@ -140,10 +141,10 @@ class Reader:
                 score += table[:, shift : shift + self.modulus].index_select(0, batch[:, k])
                 score -= score.amax(1, keepdim=True)
                 score.clamp_(min=_IMPOSSIBLE)  # the exponential is slow where it underflows
-                weights = score.exp().unflatten(1, (-1, needed)).sum(1)
+                weights = score.exp().reshape(len(batch), -1, needed).sum(1)
                 found[first : first + BATCH, k] = weights @ membership
         result = {}
-        for m, part in zip(moduli, found.split(list(moduli), 2), strict=True):
+        for m, part in zip(moduli, torch.split(found, list(moduli), 2), strict=True):
             # From the residues of the first integer to those of the integer of word k.
             places = (torch.arange(m) - torch.arange(length)[:, None]) % m
             turned = part.gather(2, places.expand(windows, -1, -1))
@@ -261,7 +262,8 @@ def belief_scores(model: EvaluatedModel, how: BeliefSettings) -> Scores:
     - kept_exact: the share of the belief's own variance in its first dimensions,
       [places, sets, dimensions]
     - overlap: the root mean square cosine between the directions of two beliefs,
-      [seeds, layers, pairs, 2], in the metric of the covariance and without it.
+      [seeds, layers, pairs, 2], in the metric of the covariance (so it is the correlation of what
+      the probes read) and without it.
     """
     _check(model, how)
     training = model.trained[-1]
@@ -361,7 +363,9 @@ def _additive(belief: Tensor, moduli: tuple[int, ...]) -> Tensor:
     total = torch.zeros_like(belief)
     for a in moduli:
         # The residues modulo m that are r modulo a are r, r + a, …
-        alone = belief.unflatten(-1, (m // a, a)).sum(-2) - belief.sum(-1, keepdim=True) / a
+        alone = (
+            belief.reshape(*belief.shape[:-1], m // a, a).sum(-2) - belief.sum(-1, keepdim=True) / a
+        )
         total += alone[..., residues % a] * (a / m)
     return total
 
@@ -404,7 +408,8 @@ class _Sums:
 
         Window k is from block k % blocks.
         """
-        return values.double().unflatten(0, (-1, self._blocks)).sum(0).movedim(0, -1)
+        rows = values.double().reshape(-1, self._blocks, *values.shape[1:])
+        return rows.sum(0).movedim(0, -1)
 
     def __call__(self, values: Tensor, uncertain: Tensor) -> Floats:
         """values, uncertain: [windows, words]; result: [groups, blocks]."""
@@ -555,26 +560,26 @@ def _stack(found: Sequence[Scores]) -> Scores:
 
 def _overlaps(fits: Sequence[Sequence[_Fit]], how: BeliefSettings) -> Floats:
     """How much the directions of the beliefs of each pair overlap, [seeds, layers, pairs, 2]."""
-    return np.array(
-        [[_overlaps_of_layer(fit.moments, how) for fit in by_layer] for by_layer in fits]
-    )
+    return np.array([[_overlaps_of_layer(fit, how) for fit in by_layer] for by_layer in fits])
 
 
-def _overlaps_of_layer(moments: Moments, how: BeliefSettings) -> list[list[float]]:
-    """[pairs, 2]: in the metric of the inverse covariance, and in the metric of the stream."""
-    factor = torch.linalg.cholesky(ridge(moments.covariance()))
-    bases = {}
-    for m in how.singles:
-        directions = moments.cross_covariance()[:, how.columns[m,]["belief"]]
-        white = torch.linalg.solve_triangular(factor, directions, upper=False)
-        bases[m] = [torch.linalg.svd(each)[0][:, : m - 1] for each in (white, directions)]
-    return [
-        [
-            float((u.mT @ v).square().sum() / min(u.shape[1], v.shape[1])) ** 0.5
-            for u, v in zip(bases[a], bases[b], strict=True)
-        ]
-        for a, b in how.pairs
-    ]
+def _overlaps_of_layer(fit: _Fit, how: BeliefSettings) -> list[list[float]]:
+    """[pairs, 2]: of what the probes read, and of the directions in the stream."""
+    cross, found = fit.moments.cross_covariance(), []
+    for pair in how.pairs:
+        a, b = (how.columns[m,]["belief"] for m in pair)
+        aa, ab, bb = (
+            fit.probe.weights[:, i].double().mT @ cross[:, j] for i, j in ((a, a), (a, b), (b, b))
+        )  # covariances of outputs of the probes
+        left, right = (torch.linalg.pinv(each, rtol=_RANK) for each in (aa, bb))
+        canonical = torch.trace(left @ ab @ right @ ab.mT)
+        u, v = (
+            torch.linalg.svd(cross[:, each], full_matrices=False)[0][:, : m - 1]
+            for each, m in zip((a, b), pair, strict=True)
+        )
+        squares = torch.stack([canonical, (u.mT @ v).square().sum()]) / (min(pair) - 1)
+        found.append(squares.sqrt().tolist())
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -80,7 +80,7 @@ class Affine:
 
 def regression(moments: Moments) -> Affine:
     """Least squares for all targets."""
-    weights = torch.linalg.solve(ridge(moments.covariance()), moments.cross_covariance())
+    weights = torch.linalg.solve(_ridge(moments.covariance()), moments.cross_covariance())
     return Affine(moments.mean.float(), weights.float(), moments.target_mean.float())
 
 
@@ -96,7 +96,7 @@ def classifier(moments: Moments, groups: Sequence[int]) -> Affine:
         known = share.clamp_min(1 / moments.count)  # a class may have no samples
         centres = cross / known  # class means, relative to the mean of all
         within = covariance - (centres * known) @ centres.mT
-        weight = torch.linalg.solve(ridge(within), centres)
+        weight = torch.linalg.solve(_ridge(within), centres)
         weights.append(weight)
         bias.append(known.log() - (centres * weight).sum(0) / 2)
     return Affine(mean.float(), torch.cat(weights, 1).float(), torch.cat(bias).float())
@@ -115,7 +115,7 @@ def oblique(covariance: Tensor, directions: Tensor) -> Tensor:
 
     directions: [width, directions]; they may be linearly dependent.
     """
-    factor = torch.linalg.cholesky(ridge(covariance))
+    factor = torch.linalg.cholesky(_ridge(covariance))
     white = torch.linalg.solve_triangular(factor, directions, upper=False)
     basis, sizes, _ = torch.linalg.svd(white, full_matrices=False)
     basis = basis[:, sizes > _RANK * sizes[0]]
@@ -123,5 +123,5 @@ def oblique(covariance: Tensor, directions: Tensor) -> Tensor:
     return (factor @ basis @ reads.mT).float()
 
 
-def ridge(covariance: Tensor) -> Tensor:
+def _ridge(covariance: Tensor) -> Tensor:
     return covariance + torch.diag(RIDGE * covariance.diagonal() + 1e-12)
