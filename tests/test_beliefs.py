@@ -175,13 +175,16 @@ def test_planted_beliefs_are_found() -> None:
             assert min(values(r2["all"])[:LIKELIEST]) > 0.97
             assert min(values(r2["uncertain"])[:LIKELIEST]) > 0.9
         assert values(found.r2["uncertain"])[LIKELIEST] < 0.9
-        assert max(values(found.shuffled)) < 0.05
-        assert values(found.truth)[FACTORED] < values(found.r2["all"])[FACTORED]
+        assert found.controls is not None
+        assert max(values(found.controls.shuffled)) < 0.05
+        assert values(found.controls.truth)[FACTORED] < values(found.r2["all"])[FACTORED]
 
 
 def test_beliefs_are_told_from_hard_guesses() -> None:
     for m in 3, 5:
-        difference = planted()[m,].more_like_belief
+        controls = planted()[m,].controls
+        assert controls is not None
+        difference = controls.difference
         assert difference[FACTORED].low > 0.1
         assert difference[LIKELIEST].high < 0
 
@@ -189,14 +192,13 @@ def test_beliefs_are_told_from_hard_guesses() -> None:
 def test_factored_is_told_from_joint() -> None:
     for moduli in (2, 3), (3, 5):
         found = planted()[moduli]
-        assert sum(found.shares.values()) == pytest.approx(1, abs=0.1)
-        additive, product = values(found.parts["additive"]), values(found.parts["product"])
+        assert sum(part.share for part in found.parts.values()) == pytest.approx(1, abs=0.1)
+        additive, product = (values(found.parts[name].r2) for name in ("additive", "product"))
         assert min(additive[FACTORED], additive[JOINT], product[JOINT]) > 0.95
         assert product[FACTORED] < 0.2
         factored, joint = found.dimensions
-        kept = found.kept
-        assert kept[FACTORED][factored - 1] > kept[FACTORED][joint - 1] - 0.02
-        assert kept[JOINT][factored - 1] < kept[JOINT][joint - 1] - 0.2
+        assert found.needed(FACTORED) <= factored < found.needed(JOINT) <= joint
+        assert found.kept[JOINT][factored - 1] < found.kept[JOINT][joint - 1] - 0.2
         assert found.kept_exact[-1] == pytest.approx(1)
 
 

@@ -10,7 +10,8 @@ higher exponents are summed over. The reader takes the words to be independent g
 
 They are not quite independent, since a prime beyond M that divides n does not divide n + 1. With
 M = 12 and up to three words near 10^6, the posterior is 2 % from the shares of all integers with
-the same words (total variation), half of which is chance.
+the same words (total variation), half of which is chance. With 11 M instead of M = 5040, beliefs
+change by at most 1 % of their variance.
 
 **Beliefs in the stream.** Transformers trained on the output of a hidden Markov model carry its
 posterior as a linear function of the residual stream (Shai et al., 2024). Here least squares reads
@@ -37,11 +38,11 @@ by what the outputs are closer to: the belief, or the residue that it holds to b
 Intervals are over blocks of the text and over seeds, each with its own training windows.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd, lcm, prod
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -583,6 +584,27 @@ def _overlaps_of_layer(fit: _Fit, how: BeliefSettings) -> list[list[float]]:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Part:
+    """One part of the beliefs about several moduli together."""
+
+    share: float  # of the variance of the exact belief; all shares add up to about 1
+    r2: tuple[Estimate, ...]  # by layer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Controls:
+    """The controls for a single modulus, by layer."""
+
+    shuffled: tuple[Estimate, ...]  # R² of the beliefs of other windows
+    truth: tuple[Estimate, ...]  # R² of the true residues
+    # Of the outputs of a probe of true residues, where the belief is uncertain: the squared
+    # correlation with the belief and with the likeliest residue, and the difference of both.
+    like_belief: tuple[Estimate, ...]
+    like_guess: tuple[Estimate, ...]
+    difference: tuple[Estimate, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class SetSummary:
     """What the stream carries of the belief about n modulo one set, near one place."""
 
@@ -593,27 +615,22 @@ class SetSummary:
     # the number of words read
     r2: dict[str, tuple[Estimate, ...]]
     r2_apart: dict[str, tuple[Estimate, ...]]
-    # Of a set of several moduli: the share of each part in the belief's variance, and its R² by
-    # layer. The belief has these parts in the exact posterior too, so the shares add up to about 1.
-    shares: dict[str, float]
-    parts: dict[str, tuple[Estimate, ...]]
-    # R² from the first dimensions of what is read, in each layer, and the share of the exact
-    # belief's own variance in as many dimensions
+    # By layer, R² from the first 1, 2, … dimensions of what is read; and the share of the exact
+    # belief's own variance in as many
     kept: tuple[tuple[float, ...], ...]
     kept_exact: tuple[float, ...]
-    # Of a single modulus, by layer: R² of shuffled beliefs; R² of a probe of true residues, and,
-    # where the belief is uncertain, the squared correlation of its outputs with the belief and with
-    # the likeliest residue, and the difference of both.
-    shuffled: tuple[Estimate, ...]
-    truth: tuple[Estimate, ...]
-    like_belief: tuple[Estimate, ...]
-    like_guess: tuple[Estimate, ...]
-    more_like_belief: tuple[Estimate, ...]
+    parts: dict[str, Part]  # of several moduli
+    controls: Controls | None  # of a single modulus
 
     @property
     def dimensions(self) -> tuple[int, int]:
         """Of a factored representation, and of a joint one."""
         return sum(self.moduli) - len(self.moduli), prod(self.moduli) - 1
+
+    def needed(self, layer: int, share: float = 0.95) -> int:
+        """How many dimensions reach this share of the highest R² of the layer."""
+        kept = np.array(self.kept[layer])
+        return int(np.argmax(kept >= share * kept.max())) + 1
 
 
 def summarise(scores: Mapping[str, Floats], how: BeliefSettings) -> list[SetSummary]:
@@ -626,61 +643,59 @@ def summarise(scores: Mapping[str, Floats], how: BeliefSettings) -> list[SetSumm
 def _summary(scores: Mapping[str, Floats], how: BeliefSettings, i: int, j: int) -> SetSummary:
     moduli, groups, m = how.sets[j], how.groups, prod(how.sets[j])
     square, count = scores["square"][i, j], scores["count"][i, j]
-    errors = scores["error"][i, :, :, j]  # [seeds, layers, parts, groups, blocks]
-    single = len(moduli) == 1
-    alone = how.singles.index(m) if single else 0
-    by_name = {
-        name: scores[name][i, :, :, alone]  # [seeds, layers, groups, blocks]
-        for name in ("shuffled_error", *(f"truth_{kind}" for kind in _TRUTH))
-    }
-    last = groups.index("uncertain")
-    belief_square, guess_square = square[0, last], scores["guess_square"][i, alone, last]
-
-    def over(statistic: Any, *columns: Floats) -> tuple[Estimate, ...]:
-        """By layer; columns: [seeds, layers, blocks], or [blocks]."""
-        seeds, layers, blocks = errors.shape[0], errors.shape[1], errors.shape[-1]
-        whole = [np.broadcast_to(column, (seeds, layers, blocks)) for column in columns]
-        return tuple(
-            statistic_over_blocks(statistic, [column[:, layer] for column in whole], blocks)
-            for layer in range(layers)
+    error, apart = scores["error"][i, :, :, j], scores["apart_error"][i, :, :, j]
+    kept = scores["kept_error"][i, :, :, j, : m - 1].mean(0).sum(2)
+    parts, controls = {}, None
+    if len(moduli) > 1:
+        parts = {
+            part: Part(
+                share=float(square[p, 0].sum() / square[0, 0].sum()),
+                r2=_by_layer(_r2, error[:, :, p, 0], square[p, 0]),
+            )
+            for p, part in enumerate(PARTS)
+            if p
+        }
+    else:
+        alone, last = how.singles.index(m), groups.index("uncertain")
+        by_belief, by_guess, output = (
+            scores[f"truth_{name}"][i, :, :, alone, last]
+            for name in ("by_belief", "by_guess", "square")
         )
-
-    kept = scores["kept_error"][i, :, :, j, : m - 1].sum((0, 3)) / len(errors)
-    like = [by_name[f"truth_{kind}"][:, :, last] for kind in ("by_belief", "by_guess", "square")]
+        belief, guess = square[0, last], scores["guess_square"][i, alone, last]
+        wrong, of_others = scores["truth_error"], scores["shuffled_error"]
+        others = scores["shuffled_square"][i, alone, 0]
+        controls = Controls(
+            shuffled=_by_layer(_r2, of_others[i, :, :, alone, 0], others),
+            truth=_by_layer(_r2, wrong[i, :, :, alone, 0], count[0] * (1 - 1 / m)),
+            like_belief=_by_layer(_likeness, by_belief, output, belief),
+            like_guess=_by_layer(_likeness, by_guess, output, guess),
+            difference=_by_layer(_more_alike, by_belief, by_guess, output, belief, guess),
+        )
     return SetSummary(
         place=how.places[i],
         moduli=moduli,
-        uncertain=float(count[last].sum() / count[0].sum()),
-        r2={group: over(_r2, errors[:, :, 0, g], square[0, g]) for g, group in enumerate(groups)},
+        uncertain=float(count[-1].sum() / count[0].sum()),
+        r2={name: _by_layer(_r2, error[:, :, 0, g], square[0, g]) for g, name in enumerate(groups)},
         r2_apart={
-            group: over(_r2, scores["apart_error"][i, :, :, j, g], square[0, g])
-            for g, group in enumerate(groups)
-        },
-        shares={
-            part: float(square[p, 0].sum() / square[0, 0].sum())
-            for p, part in enumerate(PARTS)
-            if p and not single
-        },
-        parts={
-            part: over(_r2, errors[:, :, p, 0], square[p, 0])
-            for p, part in enumerate(PARTS)
-            if p and not single
+            name: _by_layer(_r2, apart[:, :, g], square[0, g]) for g, name in enumerate(groups)
         },
         kept=tuple(map(tuple, (1 - kept / square[0, 0].sum()).tolist())),
         kept_exact=tuple(scores["kept_exact"][i, j, : m - 1].tolist()),
-        shuffled=over(
-            _r2, by_name["shuffled_error"][:, :, 0], scores["shuffled_square"][i, alone, 0]
-        )
-        if single
-        else (),
-        truth=over(_r2, by_name["truth_error"][:, :, 0], count[0] * (1 - 1 / m)) if single else (),
-        like_belief=over(_likeness, like[0], like[2], belief_square) if single else (),
-        like_guess=over(_likeness, like[1], like[2], guess_square) if single else (),
-        more_like_belief=over(_more_alike, *like, belief_square, guess_square) if single else (),
+        parts=parts,
+        controls=controls,
     )
 
 
-_TRUTH = ("error", "square", "by_belief", "by_guess")
+def _by_layer(
+    statistic: Callable[..., float], first: Floats, *others: Floats
+) -> tuple[Estimate, ...]:
+    """Estimates of a statistic of sums, [seeds, layers, blocks]; only the first needs all axes."""
+    columns = [np.broadcast_to(column, first.shape) for column in (first, *others)]
+    layers, blocks = first.shape[1:]
+    return tuple(
+        statistic_over_blocks(statistic, [column[:, layer] for column in columns], blocks)
+        for layer in range(layers)
+    )
 
 
 def _r2(error: Floats, square: Floats) -> float:
