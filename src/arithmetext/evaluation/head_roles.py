@@ -66,26 +66,29 @@ def head_scores(model: EvaluatedModel, how: HeadSettings) -> dict[str, NDArray[A
     following = windows.integers[:, half:-1] + 1
     groups = _groups(following) & words[None]  # [groups, windows, tokens]
 
-    def loss() -> Floats:
-        """[groups, windows]"""
-        parts = []
-        for _, batch in windows.batches():
-            logits = gpt.predict_next(batch.ids)[:, half:-1].float().cpu()
-            targets = batch.ids[:, half + 1 :]
-            parts.append(F.cross_entropy(logits.mT, targets, reduction="none"))
-            advance(len(batch))
-        return (torch.cat(parts) * groups).sum(-1).double().numpy()
+    def nats(stream: Tensor, layer: int, part: slice) -> Floats:
+        """From the stream after some layers: in each group, [groups, windows]."""
+        logits = gpt.finish(stream, layer)[:, half:-1].float().cpu()
+        loss = F.cross_entropy(logits.mT, windows.ids[part, half + 1 :], reduction="none")
+        return (loss * groups[:, part]).sum(-1).double().numpy()
 
-    arrays: dict[str, NDArray[Any]] = {"words": groups.sum(-1).double().numpy()}
+    loss = np.zeros((len(groups), how.windows))
     ablated = np.zeros((layers, heads, len(groups), how.windows))
-    total = (2 + layers * heads) * how.windows
+    arrays: dict[str, NDArray[Any]] = {
+        "words": groups.sum(-1).double().numpy(),
+        "loss": loss,
+        "ablated": ablated,
+    }
+    total = (1 + layers) * how.windows
     with progress("heads", total, "windows") as advance, torch.no_grad():
-        arrays["loss"] = loss()
-        for layer in range(layers):
-            for head in range(heads):
-                with gpt.without_head(layer, head, means[layer, head]):
-                    ablated[layer, head] = loss()
-        arrays["ablated"] = ablated
+        for part, batch in windows.batches():
+            stream = gpt.residual_stream(batch.ids)
+            loss[:, part] = nats(stream[-1], layers, part)
+            for layer in range(layers):
+                for head in range(heads):
+                    with gpt.without_head(layer, head, means[layer, head]):
+                        ablated[layer, head][:, part] = nats(stream[layer], layer, part)
+                advance(len(batch))
         arrays |= {
             f"{name} {prime}": np.zeros(shape)
             for prime in PRIMES

@@ -169,6 +169,13 @@ class GPT(TrainableModel):
             x = block(x, rope, layer, chosen if block is self.blocks[-1] else None)
         return self.logits(x)
 
+    @torch.no_grad()
+    def finish(self, x: Tensor, layer: int) -> Tensor:
+        x = x.to(self.device, self.tokens.weight.dtype)
+        for block in self.blocks[layer:]:
+            x = block(x, self.rope, None, None)
+        return self.logits(x)
+
     def logits(self, x: Tensor) -> Tensor:
         """Of the residual stream after the last block."""
         x, weight = self.norm(x), self.tokens.weight

@@ -130,6 +130,13 @@ class LanguageModel(ABC):
         """A window, [tokens], whose residual stream can be changed at single positions."""
         raise InputError(f"{self.description}: this model has no residual stream")
 
+    def finish(self, x: Tensor, layer: int) -> Tensor:
+        """Logits if the residual stream of whole windows is x after `layer` blocks.
+
+        x: [windows, tokens, width]; result: [windows, tokens, vocabulary].
+        """
+        raise InputError(f"{self.description}: this model has no residual stream")
+
     def with_initial_weights(self, seed: int) -> "LanguageModel":
         """A model of the same shape that was not trained."""
         raise InputError(f"{self.description}: this model has no initial weights")

@@ -156,9 +156,9 @@ def _plot_layers(axes: Axes, result: Result) -> None:
             alpha=0.6,
         )
     axes.set_xticks(layers)
-    axes.set(xlabel="replaced after this layer", ylabel="share of the response", ylim=(-0.05, 1.05))
+    axes.set(xlabel="replaced after this layer", ylim=(-0.05, 1.05))
+    axes.set_ylabel("share of the response: “joint” (thin: “everything”)")
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=8, title="“joint” (thin: “everything”)")
 
 
 def _plot_doses(axes: Axes, result: Result) -> None:
@@ -220,7 +220,8 @@ def caption(result: Result) -> str:
         "Top left: what was replaced. “residue”: the directions that a probe for n mod p reads (for"
         " 2 and 3: n mod 16 and n mod 9). “joint”: those of a probe for n mod 4p (48, 36). “next"
         " word”: those of a probe for the word of n + 1. Hollow: as many random directions.",
-        "Top right: the response to one prime when “joint” is replaced for another one.",
+        "Top right: the response to one prime when “joint” is replaced for another one, where the"
+        " latter does not matter (2 always does).",
         "Bottom left: by layer. Bottom right: if more or less than the whole difference is added.",
     )
 

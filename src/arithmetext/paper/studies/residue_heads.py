@@ -1,0 +1,191 @@
+"""Which attention heads hold what the model knows of a prime? (not in the paper)"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ...evaluation.estimates import Estimate
+from ...evaluation.head_roles import PRIMES, Head, HeadRoles, HeadSettings, head_scores, summarise
+from ...integers import format_integer
+from ..figures import COLOURS, plot_estimates
+from ..runs import TEST_NEAR, TrainedModel, TrainingFacts, word_model
+from ..study import Table, Verdict
+from ..wording import cell, format_number, join, sentences
+
+TITLE = "Which heads know which prime?"
+ORDER = 222
+COST = {"laptop": 45, "gpu": 120}
+
+
+@dataclass(frozen=True)
+class Settings:
+    models: tuple[TrainedModel, ...]
+    chosen: HeadSettings  # where the head of each prime is chosen
+    shown: HeadSettings  # other text, on which all numbers are measured
+
+
+@dataclass(frozen=True)
+class Result:
+    roles: HeadRoles
+    best: list[int]  # by prime: the head whose loss costs most, chosen on other text
+    shown: HeadSettings
+    training: TrainingFacts
+
+
+def settings(scale: str) -> Settings:
+    small = scale == "laptop"
+    return Settings(
+        (word_model(scale),),
+        HeadSettings(TEST_NEAR, windows=10 if small else 60, blocks=10, seed=1),
+        HeadSettings(TEST_NEAR, windows=20 if small else 100, blocks=10, seed=0),
+    )
+
+
+def run(settings: Settings) -> Result:
+    [model] = settings.models
+    first = summarise(model.outputs(head_scores, settings.chosen), settings.chosen)
+    roles = summarise(model.outputs(head_scores, settings.shown), settings.shown)
+    return Result(roles, costliest(first), settings.shown, model.training())
+
+
+def costliest(roles: HeadRoles) -> list[int]:
+    """By prime: the head whose loss raises the nats of its group most above those of all others."""
+
+    def excess(head: Head, prime: int) -> float:
+        damage = [estimate.value or 0.0 for estimate in head.damage]
+        return damage[prime] - max(damage[:prime] + damage[prime + 1 :])
+
+    return [
+        max(range(len(roles.heads)), key=lambda k: excess(roles.heads[k], prime))
+        for prime in range(len(PRIMES))
+    ]
+
+
+class Specialist(NamedTuple):
+    prime: int
+    head: Head
+    damage: Estimate
+    largest_other: float  # the largest damage in another group
+
+
+def specialists(result: Result) -> list[Specialist]:
+    """The heads that hold one prime: losing them costs its group over twice any other group."""
+    found = []
+    for k, best in enumerate(result.best):
+        head = result.roles.heads[best]
+        others = max(e.value or 0.0 for i, e in enumerate(head.damage) if i != k)
+        if (head.damage[k].low or 0.0) > max(2 * others, 0.05):
+            found.append(Specialist(PRIMES[k], head, head.damage[k], others))
+    return found
+
+
+def plot(result: Result) -> Figure:
+    figure = Figure(figsize=(12, 6.4), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(1, 1.1))
+    _plot_damage(left, result)
+    _plot_attention(right, result)
+    return figure
+
+
+def _plot_damage(axes: Axes, result: Result) -> None:
+    heads = [each for each in result.roles.heads if _matters(each)]
+    damage = np.array([[e.value or 0.0 for e in head.damage] for head in heads])
+    image = axes.imshow(damage, vmin=0, vmax=1, cmap="magma_r", aspect="auto")
+    for row, column in np.argwhere(damage >= 0.05):
+        value = damage[row, column]
+        colour = "white" if value > 0.6 else "black"
+        axes.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=7, color=colour)
+    axes.set_xticks(range(len(PRIMES) + 1), [*map(str, PRIMES), "none"])
+    axes.set_yticks(range(len(heads)), [name(head) for head in heads], fontsize=8)
+    axes.set(
+        xlabel="the only prime up to 19 that divides n", ylabel="head without which (layer.head)"
+    )
+    assert axes.figure is not None
+    axes.figure.colorbar(image, ax=axes, label="nats lost per word")
+
+
+def _matters(head: Head) -> bool:
+    return any((estimate.value or 0.0) >= 0.1 for estimate in head.damage)
+
+
+def name(head: Head) -> str:
+    """Layers and heads count from 1.
+
+    >>> from types import SimpleNamespace
+    >>> name(SimpleNamespace(layer=5, head=1))
+    '6.2'
+    """
+    return f"{head.layer + 1}.{head.head + 1}"
+
+
+def _plot_attention(axes: Axes, result: Result) -> None:
+    """Attention of the chosen head of each prime at the multiples of it."""
+    x = np.arange(len(PRIMES))
+    heads = [result.roles.heads[best] for best in result.best]
+    both = {
+        "p divides n": [head.looks_back[k] for k, head in enumerate(heads)],
+        "p does not divide n": [head.otherwise[k] for k, head in enumerate(heads)],
+    }
+    for (label, estimates), side, colour in zip(both.items(), (-0.1, 0.1), COLOURS, strict=False):
+        plot_estimates(axes, x + side, estimates, color=colour, marker="o", ls="", label=label)
+    axes.plot(x, [1 / p for p in PRIMES], color="0.5", ls=":", marker="_", label="uniform: 1/p")
+    axes.set_xticks(x, [f"{p}\n{name(head)}" for p, head in zip(PRIMES, heads, strict=True)])
+    axes.set(xlabel="prime p, and its head", ylabel="attention at n − p, n − 2p, …", ylim=(0, 1))
+    axes.grid(axis="y", alpha=0.3)
+    axes.legend(fontsize=8)
+
+
+def in_short(result: Result) -> str:
+    found = specialists(result)
+    if not found:
+        return "No head holds one prime alone: losing any of them harms several groups of integers."
+    return (
+        f"For {len(found)} of the primes {join(map(str, PRIMES))}, one head holds most of what the"
+        f" model knows of it: losing head {join(name(each.head) for each in found)} costs"
+        f" {join(format_number(each.damage.value, 2) for each in found)} nats a word where"
+        f" {join(str(each.prime) for each in found)} divides n, and at most"
+        f" {format_number(max(each.largest_other for each in found), 2)} in any other group."
+    )
+
+
+def caption(result: Result) -> str:
+    how = result.shown
+    return sentences(
+        f"Left: what is lost if the output of one head is replaced by its mean, near"
+        f" {format_integer(how.at)} ({how.windows} windows from {how.blocks} blocks of unseen text;"
+        f" {join(map(str, result.roles.words))} words in the columns). A column has the integers n"
+        " whose only prime up to 19 is that one; the last has those without such primes. Heads that"
+        " cost less than 0.1 everywhere are left out. One model.",
+        "Right: for each prime the head whose loss costs its column most beyond all others, chosen"
+        " on other windows. Attention that it pays, while the model predicts the word of n, to the"
+        " integers n − p, n − 2p, …; 95 % intervals over blocks.",
+        "If the two points are far apart, the head finds earlier multiples of p by what they are;"
+        " if they are equal and high, it looks at fixed distances.",
+    )
+
+
+def table(result: Result) -> Table:
+    header = [
+        "head", *(f"nats lost, {p} divides n" for p in PRIMES), "no prime up to 19",
+        *(f"attention at multiples of {p}, if {p} divides n / if not" for p in PRIMES),
+    ]  # fmt: skip
+    rows = [
+        [
+            name(head),
+            *(cell(estimate.value) for estimate in head.damage),
+            *(
+                f"{format_number(yes.value)} / {format_number(no.value)}"
+                for yes, no in zip(head.looks_back, head.otherwise, strict=True)
+            ),
+        ]
+        for head in result.roles.heads
+    ]
+    return header, rows
+
+
+def verdicts(result: Result) -> list[Verdict]:
+    """None: the paper does not look inside the model."""
+    return []
