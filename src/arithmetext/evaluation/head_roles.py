@@ -137,15 +137,11 @@ def _add_attention(
 
 @dataclass(frozen=True)
 class Head:
-    """What one head does."""
+    """What is lost without one head."""
 
     layer: int
     head: int
-    damage: list[Estimate]  # nats lost per word without it: in each group
-    looks_back: list[
-        Estimate
-    ]  # by prime: attention at multiples of it if it divides the next integer
-    otherwise: list[Estimate]  # the same if it does not
+    damage: list[Estimate]  # nats per word, in each group
 
 
 @dataclass(frozen=True)
@@ -164,24 +160,36 @@ def summarise(arrays: dict[str, NDArray[Any]], how: HeadSettings) -> HeadRoles:
     def per_word(sums: Floats, group: int) -> Estimate:
         return ratio_over_blocks(sums[None], words[group][None], how.blocks)
 
-    def at_multiples(layer: int, head: int, prime: int, divisible: int) -> Estimate:
-        return ratio_over_blocks(
-            arrays[f"attention {prime}"][divisible, layer, head, :, 0][None],
-            arrays[f"queries {prime}"][divisible][None],
-            how.blocks,
-        )
-
     groups = range(len(words))
     heads = [
         Head(
             layer,
             head,
             [per_word(ablated[layer, head, g] - loss[g], g) for g in groups],
-            [at_multiples(layer, head, prime, 1) for prime in PRIMES],
-            [at_multiples(layer, head, prime, 0) for prime in PRIMES],
         )
         for layer in range(ablated.shape[0])
         for head in range(ablated.shape[1])
     ]
     nats = [per_word(loss[g], g) for g in groups]
     return HeadRoles(heads, nats, words.sum(-1).astype(int).tolist())
+
+
+def telling_offset(arrays: dict[str, NDArray[Any]], head: Head, prime: int) -> int:
+    """The offset modulo a prime whose attention rises most if the prime divides the integer."""
+    attention = arrays[f"attention {prime}"][:, head.layer, head.head].sum(1)  # [2, offsets]
+    shares = attention / arrays[f"queries {prime}"].sum(-1)[:, None]
+    return int((shares[1] - shares[0]).argmax())
+
+
+def attention_at(
+    arrays: dict[str, NDArray[Any]], how: HeadSettings, head: Head, prime: int, offset: int
+) -> tuple[Estimate, Estimate]:
+    """Attention at an offset modulo a prime: if the prime divides the integer, and if not."""
+    attention, queries = arrays[f"attention {prime}"], arrays[f"queries {prime}"]
+    divides, otherwise = (
+        ratio_over_blocks(
+            attention[k, head.layer, head.head, :, offset][None], queries[k][None], how.blocks
+        )
+        for k in (1, 0)
+    )
+    return divides, otherwise

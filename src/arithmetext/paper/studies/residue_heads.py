@@ -8,7 +8,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ...evaluation.estimates import Estimate
-from ...evaluation.head_roles import PRIMES, Head, HeadRoles, HeadSettings, head_scores, summarise
+from ...evaluation.head_roles import (
+    PRIMES,
+    Head,
+    HeadRoles,
+    HeadSettings,
+    attention_at,
+    head_scores,
+    summarise,
+    telling_offset,
+)
 from ...integers import format_integer
 from ..figures import COLOURS, plot_estimates
 from ..runs import TEST_NEAR, TrainedModel, TrainingFacts, word_model
@@ -28,9 +37,20 @@ class Settings:
 
 
 @dataclass(frozen=True)
+class Best:
+    """The head whose loss costs the group of a prime most beyond all other groups."""
+
+    prime: int
+    head: int  # its index
+    offset: int  # modulo the prime: attention there tells most whether the prime divides n
+    divides: Estimate  # attention at this offset, if the prime divides n
+    otherwise: Estimate
+
+
+@dataclass(frozen=True)
 class Result:
     roles: HeadRoles
-    best: list[int]  # by prime: the head whose loss costs most, chosen on other text
+    best: list[Best]  # heads and offsets are chosen on other text
     shown: HeadSettings
     training: TrainingFacts
 
@@ -46,9 +66,16 @@ def settings(scale: str) -> Settings:
 
 def run(settings: Settings) -> Result:
     [model] = settings.models
-    first = summarise(model.outputs(head_scores, settings.chosen), settings.chosen)
-    roles = summarise(model.outputs(head_scores, settings.shown), settings.shown)
-    return Result(roles, costliest(first), settings.shown, model.training())
+    first = model.outputs(head_scores, settings.chosen)
+    second = model.outputs(head_scores, settings.shown)
+    choosing, roles = summarise(first, settings.chosen), summarise(second, settings.shown)
+    best = []
+    for prime, index in zip(PRIMES, costliest(choosing), strict=True):
+        head = choosing.heads[index]
+        offset = telling_offset(first, head, prime)
+        both = attention_at(second, settings.shown, head, prime, offset)
+        best.append(Best(prime, index, offset, *both))
+    return Result(roles, best, settings.shown, model.training())
 
 
 def costliest(roles: HeadRoles) -> list[int]:
@@ -75,7 +102,7 @@ def specialists(result: Result) -> list[Specialist]:
     """The heads that hold one prime: losing them costs its group over twice any other group."""
     found = []
     for k, best in enumerate(result.best):
-        head = result.roles.heads[best]
+        head = result.roles.heads[best.head]
         others = max(e.value or 0.0 for i, e in enumerate(head.damage) if i != k)
         if (head.damage[k].low or 0.0) > max(2 * others, 0.05):
             found.append(Specialist(PRIMES[k], head, head.damage[k], others))
@@ -122,18 +149,22 @@ def name(head: Head) -> str:
 
 
 def _plot_attention(axes: Axes, result: Result) -> None:
-    """Attention of the chosen head of each prime at the multiples of it."""
+    """Attention of the best head of each prime at its offset."""
     x = np.arange(len(PRIMES))
-    heads = [result.roles.heads[best] for best in result.best]
     both = {
-        "p divides n": [head.looks_back[k] for k, head in enumerate(heads)],
-        "p does not divide n": [head.otherwise[k] for k, head in enumerate(heads)],
+        "p divides n": [best.divides for best in result.best],
+        "p does not divide n": [best.otherwise for best in result.best],
     }
     for (label, estimates), side, colour in zip(both.items(), (-0.1, 0.1), COLOURS, strict=False):
         plot_estimates(axes, x + side, estimates, color=colour, marker="o", ls="", label=label)
     axes.plot(x, [1 / p for p in PRIMES], color="0.5", ls=":", marker="_", label="uniform: 1/p")
-    axes.set_xticks(x, [f"{p}\n{name(head)}" for p, head in zip(PRIMES, heads, strict=True)])
-    axes.set(xlabel="prime p, and its head", ylabel="attention at n − p, n − 2p, …", ylim=(0, 1))
+    names = [
+        f"{best.prime}\n{name(result.roles.heads[best.head])}\n{best.offset}"
+        for best in result.best
+    ]
+    axes.set_xticks(x, names)
+    axes.set(xlabel="prime p, its best head, and the offset r", ylim=(0, 1))
+    axes.set_ylabel("attention at all n − r − kp")
     axes.grid(axis="y", alpha=0.3)
     axes.legend(fontsize=8)
 
@@ -159,30 +190,31 @@ def caption(result: Result) -> str:
         f" {join(map(str, result.roles.words))} words in the columns). A column has the integers n"
         " whose only prime up to 19 is that one; the last has those without such primes. Heads that"
         " cost less than 0.1 everywhere are left out. One model.",
-        "Right: for each prime the head whose loss costs its column most beyond all others, chosen"
-        " on other windows. Attention that it pays, while the model predicts the word of n, to the"
-        " integers n − p, n − 2p, …; 95 % intervals over blocks.",
-        "If the two points are far apart, the head finds earlier multiples of p by what they are;"
-        " if they are equal and high, it looks at fixed distances.",
+        "Right: for each prime the head whose loss costs its column most beyond all others, and the"
+        " attention that it pays to the integers n − r, n − r − p, … while the model predicts the"
+        " word of n (r = 0: to multiples of p, if p divides n). Heads and offsets r were chosen on other"
+        " windows; 95 % intervals over blocks.",
+        "If the two points are far apart, the head finds its integers by what they are; if they are"
+        " equal, it looks at fixed distances.",
     )
 
 
 def table(result: Result) -> Table:
     header = [
         "head", *(f"nats lost, {p} divides n" for p in PRIMES), "no prime up to 19",
-        *(f"attention at multiples of {p}, if {p} divides n / if not" for p in PRIMES),
+        "best for", "attention at n − r − kp, if p divides n / if not",
     ]  # fmt: skip
-    rows = [
-        [
-            name(head),
-            *(cell(estimate.value) for estimate in head.damage),
-            *(
-                f"{format_number(yes.value)} / {format_number(no.value)}"
-                for yes, no in zip(head.looks_back, head.otherwise, strict=True)
-            ),
-        ]
-        for head in result.roles.heads
-    ]
+    rows = []
+    for index, head in enumerate(result.roles.heads):
+        best = [each for each in result.best if each.head == index]
+        attention = (
+            f"r = {each.offset}: {format_number(each.divides.value)} /"
+            f" {format_number(each.otherwise.value)}"
+            for each in best
+        )
+        damage = [cell(estimate.value) for estimate in head.damage]
+        primes = ", ".join(str(each.prime) for each in best)
+        rows.append([name(head), *damage, primes, "; ".join(attention)])
     return header, rows
 
 
