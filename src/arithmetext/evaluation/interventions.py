@@ -72,13 +72,13 @@ class InterventionSettings:
     positions: int  # changed in each window, for each prime
     seeds: int  # of projections
 
-
-def checked(how: InterventionSettings) -> InterventionSettings:
-    if not set(how.primes) <= POWERS.keys():
-        raise InputError(f"interventions are for the primes {', '.join(map(str, POWERS))}")
-    if how.detailed not in how.layers:
-        raise InputError(f"layer {how.detailed} is not among the layers {how.layers}")
-    return how
+    def checked(self) -> "InterventionSettings":
+        """The settings, if they make sense."""
+        if not set(self.primes) <= POWERS.keys():
+            raise InputError(f"interventions are for the primes {', '.join(map(str, POWERS))}")
+        if self.detailed not in self.layers:
+            raise InputError(f"layer {self.detailed} is not among the layers {self.layers}")
+        return self
 
 
 _Projections = dict[str, Tensor]  # [layers, primes, width, width] each; for column vectors
@@ -212,7 +212,7 @@ def intervention_responses(
     is also the likeliest of the changed (`joint`), the unchanged and the other window's prediction;
     "positions": of how many.
     """
-    checked(how)
+    how.checked()
     tokens = model.tokenizer
     if not isinstance(tokens, WordTokens):
         raise InputError("interventions need a model whose tokens are words")

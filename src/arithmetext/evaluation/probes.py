@@ -63,17 +63,16 @@ class ProbeSettings:
     blocks: int  # of a million integers each, that the tested windows are drawn from
     seeds: int  # sets of training windows
 
-
-def checked(how: ProbeSettings) -> ProbeSettings:
-    """The settings, if they make sense."""
-    for modulus in how.moduli:
-        if not 2 <= modulus <= 1000:
-            raise InputError(f"a modulus is from 2 to 1000, not {modulus}")
-    if not how.moduli or len(set(how.moduli)) < len(how.moduli):
-        raise InputError("name one modulus or more, each once")
-    if how.tested % how.blocks:
-        raise InputError(f"the windows at a place must be a multiple of {how.blocks}")
-    return how
+    def checked(self) -> "ProbeSettings":
+        """The settings, if they make sense."""
+        for modulus in self.moduli:
+            if not 2 <= modulus <= 1000:
+                raise InputError(f"a modulus is from 2 to 1000, not {modulus}")
+        if len(set(self.moduli)) < len(self.moduli):
+            raise InputError("a modulus is named twice")
+        if self.tested % self.blocks:
+            raise InputError(f"the windows at a place must be a multiple of {self.blocks}")
+        return self
 
 
 def position_ranges(context: int) -> list[tuple[int, int]]:
@@ -144,7 +143,7 @@ def probe_scores(model: EvaluatedModel, how: ProbeSettings) -> dict[str, NDArray
     range alone. "errors AT", [seeds, layers, functions, blocks], and "variances AT", [functions,
     blocks]: squared errors of the regressions in the last range, and variances of the functions.
     """
-    checked(how)
+    how.checked()
     ranges = position_ranges(model.context)
     reader = _Reader(model, how.moduli)
     fitted: list[_Probes] = []
@@ -388,7 +387,7 @@ def summarise(
                 modulus,
                 [
                     [
-                        over_seeds_and_blocks(hits[:, layer, i] / length, how.blocks)
+                        _accuracy(hits[:, layer, i] / length, how.blocks)
                         for layer in range(hits.shape[1])
                     ]
                     for i, length in enumerate(lengths)
@@ -409,4 +408,10 @@ def summarise(
 def _best(shares: Floats, blocks: int) -> Estimate:
     """Of the layer with the highest mean; shares: [seeds, layers, windows]."""
     layer = int(shares.mean((0, 2)).argmax())
-    return over_seeds_and_blocks(shares[:, layer], blocks)
+    return _accuracy(shares[:, layer], blocks)
+
+
+def _accuracy(shares: Floats, blocks: int) -> Estimate:
+    """shares: [seeds, windows]; the interval ends at 0 and 1."""
+    value, low, high = over_seeds_and_blocks(shares, blocks)
+    return Estimate(value, None if low is None else max(0.0, low), high and min(1.0, high))

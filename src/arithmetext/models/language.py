@@ -139,7 +139,7 @@ class LanguageModel(ABC):
 
     def with_initial_weights(self, seed: int) -> "LanguageModel":
         """A model of the same shape that was not trained."""
-        raise InputError(f"{self.description}: this model has no initial weights")
+        raise InputError(f"{self.description}: this model has no residual stream")
 
 
 class TrainableModel(nn.Module, LanguageModel):

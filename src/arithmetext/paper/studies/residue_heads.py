@@ -192,8 +192,8 @@ def caption(result: Result) -> str:
         " cost less than 0.1 everywhere are left out. One model.",
         "Right: for each prime the head whose loss costs its column most beyond all others, and the"
         " attention that it pays to the integers n − r, n − r − p, … while the model predicts the"
-        " word of n (r = 0: to multiples of p, if p divides n). Heads and offsets r were chosen on other"
-        " windows; 95 % intervals over blocks.",
+        " word of n (r = 0: to multiples of p, if p divides n). Heads and offsets r were chosen on"
+        " other windows; 95 % intervals over blocks.",
         "If the two points are far apart, the head finds its integers by what they are; if they are"
         " equal, it looks at fixed distances.",
     )
