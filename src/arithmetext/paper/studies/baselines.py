@@ -32,7 +32,7 @@ from ..wording import format_estimate, format_number, join, sentences
 
 TITLE = "How much of arithmetic models know"
 ORDER = 200
-COST = {"laptop": 70, "gpu": 600}
+COST = {"laptop": 55, "gpu": 600}
 
 PAPER_ACCURACY = 0.40  # of its GPT-2, at every scale from 1e13 to 1e15
 

@@ -49,7 +49,7 @@ from ..wording import cell, format_estimate, format_number, sentences
 
 TITLE = "Is the model an oracle of residues?"
 ORDER = 210
-COST = {"laptop": 60, "gpu": 180}
+COST = {"laptop": 12, "gpu": 180}
 
 ESTIMATED_AT = 97 * 10**9  # in the last of the paper's training ranges
 

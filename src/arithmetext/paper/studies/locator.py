@@ -17,7 +17,7 @@ from ..wording import join
 
 TITLE = "How many words determine their place"
 ORDER = 210
-COST = {"laptop": 26, "gpu": 510}
+COST = {"laptop": 20, "gpu": 510}
 
 _COLOURS = ("#1b9e77", "#d95f02", "#4a46a8", "#444444")
 

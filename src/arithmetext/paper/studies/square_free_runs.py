@@ -31,7 +31,7 @@ from ..wording import (
 
 TITLE = "Four square-free words in a row"
 ORDER = 145
-COST = {"laptop": 40, "gpu": 150}
+COST = {"laptop": 25, "gpu": 150}
 
 FILTER = "HMM as a filter"  # predicts from all tokens, though it was trained to predict from one
 

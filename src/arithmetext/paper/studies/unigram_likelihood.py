@@ -49,7 +49,7 @@ from ..wording import format_estimate, format_integer, format_number, plural, se
 
 TITLE = "True text against random tokens"
 ORDER = 140
-COST = {"laptop": 90, "gpu": 240}
+COST = {"laptop": 55, "gpu": 240}
 
 PAPER_DISJOINT = 32  # tokens beyond which the paper's histograms do not overlap
 SMALL_N = 10**5  # the models of the positive control memorise part of this text
