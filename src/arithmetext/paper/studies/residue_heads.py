@@ -26,7 +26,7 @@ from ..wording import cell, format_number, join, sentences
 
 TITLE = "Which heads know which prime?"
 ORDER = 222
-COST = {"laptop": 45, "gpu": 120}
+COST = {"laptop": 35, "gpu": 120}
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def settings(scale: str) -> Settings:
     small = scale == "laptop"
     return Settings(
         (word_model(scale),),
-        HeadSettings(TEST_NEAR, windows=10 if small else 60, blocks=10, seed=1),
+        HeadSettings(TEST_NEAR, windows=5 if small else 60, blocks=5, seed=1),
         HeadSettings(TEST_NEAR, windows=20 if small else 100, blocks=10, seed=0),
     )
 

@@ -27,7 +27,7 @@ from ..wording import cell, format_percent, join, sentences
 
 TITLE = "Does the model use the residues that probes read?"
 ORDER = 221
-COST = {"laptop": 80, "gpu": 240}
+COST = {"laptop": 35, "gpu": 240}
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ def settings(scale: str) -> Settings:
         InterventionSettings(
             primes=(2, 3, 5, 7, 11, 13),
             at=TEST_NEAR,
-            layers=(2, 3, 4, 5) if small else (2, 4, 6, 8, 10),
+            layers=(3, 4, 5) if small else (2, 4, 6, 8, 10),
             detailed=4 if small else 8,
-            windows=32 if small else 256,
-            tested=20 if small else 100,
+            windows=20 if small else 256,
+            tested=10 if small else 100,
             blocks=10,
             positions=32,
             seeds=3,

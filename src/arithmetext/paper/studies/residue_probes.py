@@ -29,7 +29,7 @@ from ..wording import cell, format_percent, join, sentences
 
 TITLE = "Does the model know n modulo small primes?"
 ORDER = 220
-COST = {"laptop": 60, "gpu": 120}
+COST = {"laptop": 35, "gpu": 120}
 
 _SHOWN = (3, 5, 7, 11, 13, 19)  # primes in the panels of positions and classes
 
@@ -75,8 +75,8 @@ def settings(scale: str) -> Settings:
         ProbeSettings(
             moduli=PRIMES + POWERS,
             places=(TEST_NEAR, TESTS_FAR[0], TESTS_FAR[-1]),
-            windows=32 if small else 512,
-            tested=20 if small else 200,
+            windows=20 if small else 512,
+            tested=10 if small else 200,
             blocks=10,
             seeds=3,
         ),
