@@ -42,11 +42,13 @@ def probe(
 ) -> None:
     """Read n modulo primes off a model's residual stream.
 
-    Fits linear probes (discriminant analysis) after each layer on windows of the model's training
-    text, and tests them on text it was not trained on. Prints how often n mod p is read right in
-    the second half of the context, where n is the integer of the last word read. The controls read
-    the last 16 tokens in order, and a model that was not trained. --json prints intervals, other
-    controls, earlier positions and the R² of single functions of n mod p.
+    Fits linear probes after each layer on windows of the model's training text, and tests them on
+    text that it was not trained on. Prints how often n mod p is read right in the second half of
+    the context, where n is the integer of the last word read.
+
+    The columns `16 tokens` and `untrained` are controls: the same probe reads the last 16 tokens in
+    order, or a model that was not trained. --json prints all intervals, other controls, earlier
+    positions, and the R² of single functions of n mod p.
     """
     from ..evaluation.probes import ProbeSettings, position_ranges, probe_scores, summarise
     from ..evaluation.subjects import subject
