@@ -79,9 +79,14 @@ def _in_window(
     begin = torch.from_numpy(begins(tokenizer, ids.numpy())).to(device)
     keys = torch.arange(len(ids), device=device)
     queries = keys[len(ids) // 2 : -1, None]
-    apart = torch.stack([begin[queries], begin[queries + 1]]) - begin
-    distances = torch.arange(farthest + 1, device=device)
-    pairs = (apart[..., None] == distances) & (keys <= queries)[..., None]
     relative = model.attention(ids)[:, :, queries[:, 0]].double() * (queries + 1)
-    sums = torch.einsum("lhqk,oqkd->olhd", relative, pairs.double())
-    return sums.cpu().numpy(), pairs.sum((1, 2)).cpu().numpy()
+    counted = (keys <= queries).expand(len(queries), -1)
+    sums, counts = [], []
+    for origin in begin[queries], begin[queries + 1]:
+        apart = origin - begin
+        near = counted & (apart >= 0) & (apart <= farthest)
+        distances = apart[near]
+        bins = relative.new_zeros(*relative.shape[:2], farthest + 1)
+        sums.append(bins.index_add_(2, distances, relative[:, :, near]))
+        counts.append(torch.bincount(distances, minlength=farthest + 1))
+    return torch.stack(sums).cpu().numpy(), torch.stack(counts).cpu().numpy()
