@@ -14,9 +14,9 @@ from .gpt import GPT, HEAD_DIM
 class LayerCache(NamedTuple):
     """The keys and values of one layer."""
 
-    keys_values: Tensor  # [2, prompts, heads, context, HEAD_DIM]
+    keys_values: Tensor  # [2, prompts, heads, positions, HEAD_DIM]
     position: Tensor  # [1], where a single token is written
-    visible: Tensor  # [1, context], the positions that this token sees
+    visible: Tensor  # [1, positions], those that this token sees
 
     def extend(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """Store new keys and values; return all of them, and the mask that a single token needs.
@@ -36,8 +36,9 @@ class LayerCache(NamedTuple):
 class KVCache:
     """The keys and values of all layers.
 
-    Nothing here changes its size, so that a GPU can record the reading of one token as a CUDA
-    graph.
+    On a GPU a token reads all positions, filled or not, and a mask hides the empty ones: nothing
+    changes its size, so that the reading of one token can be recorded as a CUDA graph. On a CPU,
+    where most of the time goes into reading keys and values, a token reads the filled ones alone.
     """
 
     def __init__(self, model: GPT, prompts: int) -> None:
@@ -48,8 +49,11 @@ class KVCache:
         self._positions = torch.arange(config.context, device=like.device)
 
     def layers(self) -> Sequence[LayerCache]:
-        visible = (self._positions <= self.position)[None]
-        return [LayerCache(layer, self.position, visible) for layer in self.keys_values]
+        end = None if self.position.is_cuda else int(self.position) + 1
+        visible = (self._positions[:end] <= self.position)[None]
+        return [
+            LayerCache(layer[..., :end, :], self.position, visible) for layer in self.keys_values
+        ]
 
 
 class SlidingContext:
@@ -81,9 +85,8 @@ class SlidingContext:
     def log_probabilities(self) -> Tensor:
         if self._logs is None:
             length = self.ids.shape[1]
-            if self._cache is not None:
+            if self._cache is not None and self._read_one and self._cached == length - 1:
                 self._cache.position.fill_(length - 1)
-            if self._read_one is not None and self._cached == length - 1:
                 logits, self._cached = self._read_one(self.ids[:, -1:]), length
             else:
                 logits = self._read_all()
@@ -101,6 +104,8 @@ class SlidingContext:
             # can be recorded while old ones are freed.
             one = partial(self.model, cache=self._cache)
             self._read_one = _recorded(one) if self.ids.is_cuda else one
+        if self._cache is not None:
+            self._cache.position.fill_(length - 1)
         self._cached = length if useful else 0
         last = torch.full_like(self.ids[:, :1], length - 1)
         logits: Tensor = self.model(self.ids, last, self._cache if useful else None)
