@@ -43,7 +43,7 @@ from ..tokens import Tokenizer, WordTokens
 from ..tokens.training import FIRST
 from .activations import LabelledWindows, labelled_windows
 from .estimates import Estimate, ratio_over_blocks
-from .linear import Moments, leace, oblique
+from .linear import Moments, leace, random_projection
 from .probes import one_hot
 from .subjects import EvaluatedModel
 
@@ -120,14 +120,11 @@ def _projections(
     sizes = [*moduli, _NEXT_WORDS]
     found: dict[str, list[Tensor]] = {name: [] for name in (*PROBED, *RANDOM.values())}
     for moments in sums:
-        covariance = moments.covariance()
-        root = torch.linalg.cholesky(covariance + 1e-9 * torch.eye(len(covariance)).to(covariance))
-        ends = np.cumsum(sizes)
+        covariance, ends = moments.covariance(), np.cumsum(sizes)
         read = [
             leace(moments, slice(end - size, end)) for end, size in zip(ends, sizes, strict=True)
         ]
-        drawn = [torch.randn(len(covariance), size - 1, generator=random) for size in sizes]
-        noise = [oblique(covariance, root @ each.to(covariance)) for each in drawn]
+        noise = [random_projection(covariance, size - 1, random) for size in sizes]
         for names, each in (PROBED, read), (RANDOM.values(), noise):
             alone, joint, next_word = names
             found[alone] += each[:-1:2]
