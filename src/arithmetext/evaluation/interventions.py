@@ -1,10 +1,12 @@
 """Interchange interventions: does a model use the residue of n that probes read?
 
 A window of the text is paired with another one that starts `shift` integers later. `shift` is a
-multiple of all prime powers q of `MODULUS` but one, so that n mod q differs for this one alone:
-everything else that the small primes say about the two windows is equal. At one position, part of
-the residual stream is replaced by what the model computes in the other window. If the model now
-predicts the words that suit the other residue, it uses what was replaced.
+multiple of all prime powers q of `MODULUS` but one, so that n mod q differs for this one alone. At
+one position, part of the residual stream is replaced by what the model computes in the other
+window. If the model now predicts the words that suit the other residue, it uses what was replaced.
+
+Only positions count before integers that differ in the exponent of this prime and of no other prime
+up to 19. (If q divides n, the shift may change n mod q², and so the exponent of another prime.)
 
     residue     what a probe for n mod q reads there: its LEACE projection (linear.py)
     joint       what a probe for n mod 4q reads there, or n mod 48 for q = 16
@@ -149,7 +151,7 @@ class _Oracle:
 
 
 class _Window:
-    """A window, the windows paired with it, and the positions where their words differ."""
+    """A window, the windows paired with it, and the positions that are changed."""
 
     def __init__(
         self,
@@ -177,8 +179,12 @@ class _Window:
             other = _from_integer(tokens, int(integers[0]) + shift, len(ids))
             self.windows.append(model.model.patched(other.ids))
             there = _positions(tokens, other, self.next - 1 + shift)
-            touched = _exponents(self.next, prime) != _exponents(self.next + shift, prime)
-            usable = np.flatnonzero(touched & (there.numpy() >= 0))
+            differ = {
+                p: _exponents(self.next, p) != _exponents(self.next + shift, p) for p in POWERS
+            }
+            touched = differ.pop(prime)
+            alone = touched & ~np.any(list(differ.values()), 0)
+            usable = np.flatnonzero(alone & (there.numpy() >= 0))
             chosen = random.permutation(usable)[: how.positions]
             self.there.append(there)
             self.shifts.append(shift)
