@@ -19,7 +19,7 @@ from torch import Tensor
 
 RIDGE = 1e-4  # added to the covariance, as a share of each feature's variance
 # Singular values below this share of the largest count as zero. Indicators of classes add up to 1,
-# so that one singular value is 0; rounding makes it up to 1e-5, and sampling the others 1e-3 or more.
+# so that one singular value is 0: up to 1e-5 by rounding. All others are 1e-3 or more by sampling.
 _RANK = 1e-4
 
 
