@@ -10,7 +10,7 @@ code and number of samples with the probes:
     last 64 tokens   how often each token is among the last 64
     last 16 tokens   which tokens these are, in order
 
-The token alone is layer 0, the embedding.
+Layer 0 is the embedding: the token alone, and its position if positions are learned.
 
 Whether a linear probe succeeds depends on the functions of n mod m that it is asked for. So the
 regressions behind the probes are also scored on single functions: the indicators of the classes,
