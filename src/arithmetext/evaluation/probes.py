@@ -5,7 +5,7 @@ is fitted on windows from the training text and tested on other text. The contro
 code and number of samples with the probes:
 
     untrained        the same model with its initial random weights
-    shuffled labels  n is shifted by a random number in each training window
+    shuffled labels  a random integer in place of n at each token of the training windows
     position         sines and cosines of the position, with the periods of all moduli
     last 64 tokens   how often each token is among the last 64
     last 16 tokens   which tokens these are, in order
@@ -233,8 +233,11 @@ class _Sums:
 
     def add(self, features: dict[str, Tensor], integers: Tensor) -> None:
         targets = one_hot(integers, self.moduli)
-        shift = torch.randint(1 << 40, (len(integers), 1), generator=self.random)
-        shuffled = one_hot(integers + shift, self.moduli)
+        # At each token: the same shift in a whole window would leave the probe a favourite shift, and
+        # its accuracy would be near 0 or 1 wherever residues can be read.
+        shuffled = one_hot(
+            torch.randint(1 << 40, integers.shape, generator=self.random), self.moduli
+        )
         last = self.ranges[-1]
         for where in self.ranges:
             self._add(MODEL, where, features[MODEL], targets)
