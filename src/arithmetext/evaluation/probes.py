@@ -233,11 +233,10 @@ class _Sums:
 
     def add(self, features: dict[str, Tensor], integers: Tensor) -> None:
         targets = one_hot(integers, self.moduli)
-        # At each token: the same shift in a whole window would leave the probe a favourite shift, and
-        # its accuracy would be near 0 or 1 wherever residues can be read.
-        shuffled = one_hot(
-            torch.randint(1 << 40, integers.shape, generator=self.random), self.moduli
-        )
+        # Not one shift for a whole window: the probe would learn the commonest shift, and be nearly
+        # always right or nearly always wrong.
+        anything = torch.randint(1 << 40, integers.shape, generator=self.random)
+        shuffled = one_hot(anything, self.moduli)
         last = self.ranges[-1]
         for where in self.ranges:
             self._add(MODEL, where, features[MODEL], targets)
