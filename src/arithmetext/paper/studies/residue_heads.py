@@ -122,9 +122,8 @@ def plot(result: Result) -> Figure:
 
 
 def _plot_damage(axes: Axes, result: Result) -> None:
-    heads = [each for each in result.roles.heads if _matters(each)]
+    heads = [each for each in result.roles.heads if _matters(each)] or result.roles.heads
     damage = np.array([[e.value or 0.0 for e in head.damage] for head in heads])
-    damage = damage.reshape(len(heads), len(PRIMES) + 1)  # also if there are no heads
     image = axes.imshow(damage, vmin=0, vmax=1, cmap="magma_r", aspect="auto")
     for row, column in np.argwhere(damage >= 0.05):
         value = damage[row, column]
