@@ -1,8 +1,9 @@
 """What single attention heads do for which prime: where they look, and what is lost without them.
 
 *Ablation*: the output of a head is replaced by its mean over training text, everywhere. The loss at
-the word of n is then compared by what divides n: one group for each prime p, the integers that p
-divides and no other prime up to 19 does, and one group for the integers without such primes.
+the word of n, at its first token if it has several, is then compared by what divides n: one group
+for each prime p, the integers that p divides and no other prime up to 19 does, and one group for
+the integers without such primes.
 If a head holds what the model knows of p, the loss rises in the group of p and in no other.
 
 *Attention*: a position predicts the word of the next integer. The attention that it pays is added

@@ -1,10 +1,12 @@
 """Interchange interventions: does a model use the residue of n that probes read?
 
 A window of the text is paired with another one that starts `shift` integers later. `shift` is a
-multiple of all prime powers q of `MODULUS` but one, so that n mod q differs for this one alone:
-everything else that the small primes say about the two windows is equal. At one position, part of
-the residual stream is replaced by what the model computes in the other window. If the model now
-predicts the words that suit the other residue, it uses what was replaced.
+multiple of all prime powers q of `MODULUS` but one, so that n mod q differs for this one alone. At
+one position, part of the residual stream is replaced by what the model computes in the other
+window. If the model now predicts the words that suit the other residue, it uses what was replaced.
+
+Only positions count before integers that differ in the exponent of this prime and of no other prime
+up to 19. (If q divides n, the shift may change n mod q², and so the exponent of another prime.)
 
     residue     what a probe for n mod q reads there: its LEACE projection (linear.py)
     joint       what a probe for n mod 4q reads there, or n mod 48 for q = 16
@@ -43,7 +45,7 @@ from ..tokens import Tokenizer, WordTokens
 from ..tokens.training import FIRST
 from .activations import LabelledWindows, labelled_windows
 from .estimates import Estimate, ratio_over_blocks
-from .linear import Moments, leace, oblique
+from .linear import Moments, leace, random_projection
 from .probes import one_hot
 from .subjects import EvaluatedModel
 
@@ -120,14 +122,11 @@ def _projections(
     sizes = [*moduli, _NEXT_WORDS]
     found: dict[str, list[Tensor]] = {name: [] for name in (*PROBED, *RANDOM.values())}
     for moments in sums:
-        covariance = moments.covariance()
-        root = torch.linalg.cholesky(covariance + 1e-9 * torch.eye(len(covariance)).to(covariance))
-        ends = np.cumsum(sizes)
+        covariance, ends = moments.covariance(), np.cumsum(sizes)
         read = [
             leace(moments, slice(end - size, end)) for end, size in zip(ends, sizes, strict=True)
         ]
-        drawn = [torch.randn(len(covariance), size - 1, generator=random) for size in sizes]
-        noise = [oblique(covariance, root @ each.to(covariance)) for each in drawn]
+        noise = [random_projection(covariance, size - 1, random) for size in sizes]
         for names, each in (PROBED, read), (RANDOM.values(), noise):
             alone, joint, next_word = names
             found[alone] += each[:-1:2]
@@ -152,7 +151,7 @@ class _Oracle:
 
 
 class _Window:
-    """A window, the windows paired with it, and the positions where their words differ."""
+    """A window, the windows paired with it, and the positions that are changed."""
 
     def __init__(
         self,
@@ -180,8 +179,12 @@ class _Window:
             other = _from_integer(tokens, int(integers[0]) + shift, len(ids))
             self.windows.append(model.model.patched(other.ids))
             there = _positions(tokens, other, self.next - 1 + shift)
-            touched = _exponents(self.next, prime) != _exponents(self.next + shift, prime)
-            usable = np.flatnonzero(touched & (there.numpy() >= 0))
+            differ = {
+                p: _exponents(self.next, p) != _exponents(self.next + shift, p) for p in POWERS
+            }
+            touched = differ.pop(prime)
+            alone = touched & ~np.any(list(differ.values()), 0)
+            usable = np.flatnonzero(alone & (there.numpy() >= 0))
             chosen = random.permutation(usable)[: how.positions]
             self.there.append(there)
             self.shifts.append(shift)

@@ -18,7 +18,9 @@ import torch
 from torch import Tensor
 
 RIDGE = 1e-4  # added to the covariance, as a share of each feature's variance
-_RANK = 1e-6  # singular values below this share of the largest count as zero
+# Singular values below this share of the largest count as zero. Indicators of classes add up to 1,
+# so that one singular value is 0: up to 1e-5 by rounding. All others are 1e-3 or more by sampling.
+_RANK = 1e-4
 
 
 class Moments:
@@ -126,6 +128,13 @@ def oblique(covariance: Tensor, directions: Tensor) -> Tensor:
     reads = torch.linalg.solve_triangular(factor.mT, basis, upper=True)
     projection: Tensor = factor @ basis @ reads.mT
     return projection.float()
+
+
+def random_projection(covariance: Tensor, directions: int, random: torch.Generator) -> Tensor:
+    """`oblique` for so many random directions, drawn with this covariance."""
+    factor = torch.linalg.cholesky(_ridge(covariance))
+    drawn = torch.randn(len(covariance), directions, generator=random)
+    return oblique(covariance, factor @ drawn.to(covariance))
 
 
 def _ridge(covariance: Tensor) -> Tensor:

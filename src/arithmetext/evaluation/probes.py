@@ -5,12 +5,12 @@ is fitted on windows from the training text and tested on other text. The contro
 code and number of samples with the probes:
 
     untrained        the same model with its initial random weights
-    shuffled labels  n is shifted by a random number in each training window
+    shuffled labels  a random integer in place of n at each token of the training windows
     position         sines and cosines of the position, with the periods of all moduli
     last 64 tokens   how often each token is among the last 64
     last 16 tokens   which tokens these are, in order
 
-The token alone is layer 0, the embedding.
+Layer 0 is the embedding: the token alone, and its position if positions are learned.
 
 Whether a linear probe succeeds depends on the functions of n mod m that it is asked for. So the
 regressions behind the probes are also scored on single functions: the indicators of the classes,
@@ -232,8 +232,10 @@ class _Sums:
 
     def add(self, features: dict[str, Tensor], integers: Tensor) -> None:
         targets = one_hot(integers, self.moduli)
-        shift = torch.randint(1 << 40, (len(integers), 1), generator=self.random)
-        shuffled = one_hot(integers + shift, self.moduli)
+        # Not one shift for a whole window: the probe would learn the commonest shift, and be nearly
+        # always right or nearly always wrong.
+        anything = torch.randint(1 << 40, integers.shape, generator=self.random)
+        shuffled = one_hot(anything, self.moduli)
         last = self.ranges[-1]
         for where in self.ranges:
             self._add(MODEL, where, features[MODEL], targets)

@@ -172,8 +172,9 @@ class GPT(TrainableModel):
     @torch.no_grad()
     def finish(self, x: Tensor, layer: int) -> Tensor:
         x = x.to(self.device, self.tokens.weight.dtype)
+        rope = None if self.rope is None else self.rope[: x.shape[1]]
         for block in self.blocks[layer:]:
-            x = block(x, self.rope, None, None)
+            x = block(x, rope, None, None)
         return self.logits(x)
 
     def logits(self, x: Tensor) -> Tensor:
@@ -239,6 +240,8 @@ class GPT(TrainableModel):
     def patched(self, ids: Tensor) -> "PatchedWindow":
         from .patching import PatchedWindow
 
+        if not self.causal:
+            raise InputError("single positions can be changed only in a model of next tokens")
         return PatchedWindow(self, ids)
 
     @torch.no_grad()

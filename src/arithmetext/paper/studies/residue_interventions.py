@@ -1,6 +1,5 @@
 """Does the model use the residues that probes read? (not in the paper)"""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,16 +81,6 @@ def used(result: Result, condition: str) -> list[int]:
         if (_at_detailed(result, each, condition).low or 0.0)
         > 2 * max(0.0, _at_detailed(result, each, RANDOM[condition]).high or 0.0)
     ]
-
-
-def largest_effect_on_others(result: Result) -> float:
-    """The largest share by which the prediction moves for a prime that was not changed."""
-    return max(
-        abs(estimate.value)
-        for row, each in enumerate(result.primes)
-        for column, estimate in enumerate(each.others)
-        if row != column and estimate.value is not None
-    )
 
 
 def plot(result: Result) -> Figure:
@@ -179,12 +168,8 @@ def _prime_styles() -> list[dict[str, object]]:
     return [*styles(), *({**style, "mfc": "white"} for style in styles())]
 
 
-def _values(result: Result, primes: Sequence[int], condition: str) -> str:
-    shares = [
-        _at_detailed(result, each, condition).value or 0.0
-        for each in result.primes
-        if each.prime in primes
-    ]
+def _values(result: Result, condition: str) -> str:
+    shares = [_at_detailed(result, each, condition).value or 0.0 for each in result.primes]
     return join(format_percent(share) for share in shares)
 
 
@@ -193,13 +178,14 @@ def in_short(result: Result) -> str:
     unused = [p for p in primes if p not in used(result, "joint")]
     layer = result.interventions.detailed
     return sentences(
-        f"After layer {layer}, replacing what a probe for n mod p reads moves predictions towards"
-        f" the other residue by {_values(result, primes, 'residue')} of the model's own response,"
-        f" for p = {join(map(str, primes))}; what a probe for n mod 4p reads, by"
-        f" {_values(result, primes, 'joint')}; what a probe for the next word reads, by"
-        f" {_values(result, primes, 'next word')}.",
-        f"For p = {join(map(str, unused))}, the residues that probes read move predictions hardly"
-        " more than random directions do."
+        f"For p = {join(map(str, primes))}, after layer {layer}: replacing what a probe for"
+        f" n mod {join(str(each.power) for each in result.primes)} reads moves predictions towards"
+        f" the other residue by {_values(result, 'residue')} of the model's own response; what a"
+        f" probe for n mod {join(str(JOINT[p]) for p in primes)} reads, by"
+        f" {_values(result, 'joint')}; what a probe for the next word reads, by"
+        f" {_values(result, 'next word')}.",
+        f"For p = {join(map(str, unused))}, the second of these effects is not clearly above twice"
+        " that of random directions."
         if unused
         else "",
     )
@@ -214,14 +200,15 @@ def caption(result: Result) -> str:
         " an oracle gives for the second window's residue, in log-probability; 1 is the response of"
         " the model that reads the second window.",
         f"{how.tested} windows from {how.blocks} blocks of unseen text, up to {how.positions}"
-        f" positions in each, where p divides one of the two integers; {how.seeds} sets of"
+        " positions in each, where the two next integers differ in the exponent of p and of no"
+        f" other prime up to 19; {how.seeds} sets of"
         f" {how.windows} windows from the training text for the probes; 95 % intervals over blocks"
         " and, where probes are used, over sets. One model.",
         "Top left: what was replaced. “residue”: the directions that a probe for n mod p reads (for"
         " 2 and 3: n mod 16 and n mod 9). “joint”: those of a probe for n mod 4p (48, 36). “next"
         " word”: those of a probe for the word of n + 1. Hollow: as many random directions.",
-        "Top right: the response to one prime when “joint” is replaced for another one, where the"
-        " latter does not matter (2 always does).",
+        "Top right: the response to the prime of the column when “joint” is replaced for the prime"
+        " of the row, at positions where the latter keeps its exponent (2 never does).",
         "Bottom left: by layer. Bottom right: if more or less than the whole difference is added.",
     )
 

@@ -267,19 +267,16 @@ def in_short(result: Result) -> str:
         if known
         else "No linear probe reads n mod p off the residual stream better than all controls."
     )
-    if used == 1:
+    # Of two residues, whether n has one says whether it has the other.
+    both = [next_multiple(each) for each in model.primes if 2 < each.modulus <= used]
+    if not both:
         return read
-    ahead, others = (
-        float(np.mean(column))
-        for column in zip(
-            *(next_multiple(each) for each in model.primes if each.modulus <= used), strict=True
-        )
-    )
+    ahead, others = (float(np.mean(column)) for column in zip(*both, strict=True))
     return sentences(
         read,
-        "The last layer keeps what the next word needs: up to p ="
-        f" {used}, a regression explains on average {format_percent(ahead)} of whether p divides"
-        f" n + 1, and {format_percent(others)} of whether n has another residue.",
+        f"In the last layer, a regression explains {format_percent(ahead)} of the variance of"
+        f" whether p divides n + 1, and {format_percent(others)} of that of whether n has another"
+        f" residue (means over the primes from 3 to {used}).",
     )
 
 
@@ -293,16 +290,17 @@ def caption(result: Result) -> str:
     )
     return sentences(
         "Linear probes (discriminant analysis) for n modulo primes and prime powers, where n is the"
-        f" integer of the last word read; {how.seeds} sets of {how.windows} training windows,"
+        f" integer whose word was read last; {how.seeds} sets of {how.windows} training windows,"
         f" tested on {how.tested} windows from {how.blocks} blocks of unseen text at each place"
         " (95 % intervals over blocks and sets).",
         f"The model has {model.name} and was trained on"
         f" {format_integer(model.training.tokens)} tokens (one model).{others}",
-        f"Top left, near {first}: 0 is chance level.",
-        "Top middle: the best layer. Grey: the same probes on the last 16 tokens in order, on how"
-        " often each token is among the last 64, and on a model that was not trained. Shuffled"
-        " labels and the position alone stay at chance level (table).",
-        "Top right: the same by position in the window.",
+        "All but the top right panel are of the second half of the window, and all but the top"
+        f" middle and the bottom right one of text near {first}.",
+        "Top left: 0 is chance level. Top middle: the best layer. Grey: the same probes on the last"
+        " 16 tokens in order, on how often each token is among the last 64, and on a model that was"
+        " not trained (its best layer). The table also has shuffled labels and the position alone.",
+        "Top right: the best layer, by position in the window.",
         "Bottom: R² of regressions. Left: of Fourier modes of n mod p (curves) and of characters"
         " modulo p (crosses) in the best layer. Middle: in the last layer, of whether n has one"
         " residue or not; distance 1 means that p divides n + 1, whose word comes next. Right: of"

@@ -1,0 +1,142 @@
+"""The roles of heads on made-up scores: what the texts and figures make of them."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from arithmetext.evaluation.estimates import Estimate
+from arithmetext.evaluation.head_roles import (
+    PRIMES,
+    Head,
+    HeadRoles,
+    attention_at,
+    summarise,
+    telling_offset,
+)
+from arithmetext.paper.runs import TrainingFacts
+from arithmetext.paper.studies import residue_heads as study
+from arithmetext.paper.studies.residue_heads import Best, Result
+
+from .cases import Case, committed, draw
+
+CASES: list[Case] = []  # the paper does not look inside the model
+
+LAYERS, HEADS, OFFSET = 3, 4, 1
+
+
+def made_up() -> Result:
+    """Head k of all heads matters for prime k; heads 8 to 11 matter for nothing."""
+    how = study.settings("gpu").shown
+    random = np.random.default_rng(0)
+    groups = len(PRIMES) + 1
+    words = np.full((groups, how.windows), 20.0)
+    loss = words * random.normal(1.5, 0.05, words.shape)
+    damage = np.zeros((LAYERS * HEADS, groups, 1))
+    damage[np.arange(8), np.arange(8)] = 0.9
+    ablated = loss + words * random.normal(damage, 0.02, (LAYERS * HEADS, groups, how.windows))
+    arrays: dict[str, Any] = {
+        "words": words,
+        "loss": loss,
+        "ablated": ablated.reshape(LAYERS, HEADS, groups, how.windows),
+    }
+    for p in PRIMES:
+        attention = np.full((2, LAYERS, HEADS, how.windows, p), 0.5 / p)
+        attention[1, ..., OFFSET] += 0.3
+        arrays[f"attention {p}"] = attention * 10
+        arrays[f"queries {p}"] = np.full((2, how.windows), 10)
+    roles = summarise(arrays, how)
+    best = []
+    for prime, index in zip(PRIMES, study.costliest(roles), strict=True):
+        head = roles.heads[index]
+        offset = telling_offset(arrays, head, prime)
+        best.append(Best(prime, index, offset, *attention_at(arrays, how, head, prime, offset)))
+    facts = TrainingFacts(2**28, 600.0, "H200", "a whole word", stand_in="")
+    return Result(roles, best, how, facts)
+
+
+def certain(value: float, error: float = 0.01) -> Estimate:
+    return Estimate(value, value - error, value + error)
+
+
+def with_damage(rows: list[list[float]], best: list[int]) -> Result:
+    """A result with these heads, and the head of each prime."""
+    heads = [Head(0, k, [certain(value) for value in row]) for k, row in enumerate(rows)]
+    roles = HeadRoles(heads, [certain(1.5)] * 9, [100] * 9)
+    share = certain(0.2)
+    chosen = [Best(p, k, 0, share, share) for p, k in zip(PRIMES, best, strict=True)]
+    facts = TrainingFacts(2**28, 600.0, "H200", "a whole word", stand_in="")
+    return Result(roles, chosen, study.settings("gpu").shown, facts)
+
+
+def row(base: float = 0.0, **damage: float) -> list[float]:
+    """The damage in each group: of the primes named p2, p3, … and of all others."""
+    return [damage.get(f"p{p}", base) for p in PRIMES] + [damage.get("none", base)]
+
+
+def test_the_made_up_heads_are_found() -> None:
+    result = made_up()
+    assert [best.head for best in result.best] == list(range(8))
+    assert [best.offset for best in result.best] == [OFFSET] * 8
+    for best in result.best:
+        assert best.divides.value == pytest.approx(0.5 / best.prime + 0.3)
+        assert best.otherwise.value == pytest.approx(0.5 / best.prime)
+    assert [each.prime for each in study.specialists(result)] == list(PRIMES)
+    text = study.in_short(result)
+    assert text.startswith("For 8 of the 8 primes up to 19, one head")
+    assert "0.90 nats more where 11 is that prime (head 2.1)" in text
+
+
+def test_the_costliest_head_exceeds_all_other_groups() -> None:
+    heads = [row(1.0, p2=1.5), row(0.0, p2=0.6, p3=0.2), row(0.1, p3=0.3)]
+    roles = with_damage(heads, [0] * 8).roles
+    assert study.costliest(roles)[:2] == [0, 2]
+    # Of the others none gains: the head that loses least to its worst group.
+    assert study.costliest(roles)[2:] == [2] * 6
+
+
+def test_specialists() -> None:
+    heads = [
+        row(p2=0.9, p3=0.4),  # just over twice
+        row(p3=0.9, none=0.45),  # not at the low end of the interval
+        row(p5=0.055),  # too little to tell
+        row(p7=0.5),
+    ]
+    result = with_damage(heads, [0, 1, 2, 3, 3, 3, 3, 3])
+    found = study.specialists(result)
+    assert [(each.prime, each.head.head) for each in found] == [(2, 0), (7, 3)]
+    assert [each.largest_other for each in found] == [0.4, 0]
+    text = study.in_short(result)
+    assert "0.90 nats more where 2 is that prime (head 1.1) and 0.50 nats more where 7 is" in text
+    assert text.endswith("and at most 0.40 nats more in any other group.")
+
+
+def test_nothing_is_found() -> None:
+    result = with_damage([row(0.02)], [0] * 8)
+    assert study.in_short(result).startswith("No prime up to 19 has a head of its own")
+    draw("residue_heads", result)  # then all heads have a row in the figure
+
+
+def test_every_head_has_a_row_of_the_table() -> None:
+    result = committed("residue_heads")
+    header, rows = study.table(result)
+    assert len(rows) == len(result.roles.heads)
+    assert rows[0][header.index("head")] == "1.1"
+
+
+@pytest.mark.parametrize("scale", ["laptop", "gpu", "paper"])
+def test_settings(scale: str) -> None:
+    found = study.settings(scale)
+    [model] = found.models
+    assert model.config.tokens.kind == "words"
+    assert found.chosen.seed != found.shown.seed  # other windows
+    for how in found.chosen, found.shown:
+        assert how.windows % how.blocks == 0
+
+
+def test_the_word_model_is_the_same_at_both_large_scales() -> None:
+    laptop, gpu, paper = (study.settings(s).models[0] for s in ("laptop", "gpu", "paper"))
+    assert laptop.recipe == "pretrained" and gpu == paper
+    config = gpu.config
+    assert (config.model.positions, config.training.optimizer) == ("rotary", "muon")
+    assert (config.model.layers, config.model.context) == (12, 1024)

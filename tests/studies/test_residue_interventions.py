@@ -1,0 +1,115 @@
+"""Interventions on made-up responses: what the texts and figures make of them."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from arithmetext.evaluation.estimates import Estimate
+from arithmetext.evaluation.interventions import (
+    CONDITIONS,
+    DOSES,
+    PROBED,
+    RANDOM,
+    checked,
+    summarise,
+)
+from arithmetext.paper.runs import TrainingFacts
+from arithmetext.paper.studies import residue_interventions as study
+from arithmetext.paper.studies.residue_interventions import Result
+
+from .cases import Case, committed, edited
+
+CASES: list[Case] = []  # the paper does not look inside the model
+
+SHARES = {"residue": 0.3, "joint": 0.6, "next word": 0.8, "everything": 0.95}
+
+
+def made_up() -> Result:
+    """Each condition has the same share for every prime, and random directions a tenth of it."""
+    how = study.settings("gpu").interventions
+    random = np.random.default_rng(0)
+    primes, layers, tested = len(how.primes), len(how.layers), how.tested
+
+    def noisy(values: Any, *shape: int) -> Any:
+        return values + random.normal(0, 0.05, shape)
+
+    there = noisy(2.0, primes, tested)
+    arrays: dict[str, Any] = {"there": there, "positions": np.full((primes, tested), 32.0)}
+    for name in CONDITIONS:
+        share = SHARES.get(name) or SHARES[name.removeprefix("random ")] / 10
+        shape = how.seeds if name in PROBED else 1, layers, primes, tested
+        arrays[name] = noisy(share * there, *shape)
+    doses = np.array(DOSES)[:, None, None] * 0.6
+    arrays["doses"] = noisy(doses * there, how.seeds, len(DOSES), primes, tested)
+    arrays["others there"] = noisy(2.0, primes, primes, tested)
+    arrays["others"] = noisy(np.eye(primes)[..., None], primes, primes, tested)
+    for name in "others", "others there":
+        arrays[name][0, 1:] = 0  # 2 is always changed
+    arrays["right"] = np.full((how.seeds, layers, primes, tested), 16.0)
+    arrays["right here"], arrays["right there"] = np.full((2, primes, tested), [[[4.0]], [[24.0]]])
+    facts = TrainingFacts(2**28, 600.0, "H200", "a whole word", stand_in="")
+    return Result(summarise(arrays, how), how, facts)
+
+
+def test_summary() -> None:
+    for each in made_up().primes:
+        assert each.response.value == pytest.approx(2 / 32, rel=0.02)
+        for name, share in SHARES.items():
+            values = [estimate.value for estimate in each.conditions[name]]
+            assert values == pytest.approx([share] * 5, abs=0.02)
+        assert [dose.value for dose in each.doses] == pytest.approx(
+            [0.6 * dose for dose in DOSES], abs=0.02
+        )
+        rates = each.right_here.value, each.right[0].value, each.right_there.value
+        assert rates == pytest.approx((1 / 8, 1 / 2, 3 / 4))
+    others = [[other.value for other in each.others] for each in made_up().primes]
+    assert others[0][1:] == [None] * 5
+    for row in range(1, 6):
+        expected = [0.5 if column == row else 0 for column in range(6)]
+        assert others[row] == pytest.approx(expected, abs=0.02)
+
+
+def test_a_used_residue_moves_predictions_twice_as_far_as_chance() -> None:
+    result = committed("residue_interventions")
+    layer = result.interventions.layers.index(result.interventions.detailed)
+    primes = list(result.interventions.primes)
+    base = edited(
+        result,
+        {
+            f"primes.{k}.conditions.{name}.{layer}": share
+            for k in range(len(primes))
+            for name, share in {
+                "joint": Estimate(0.5, 0.4, 0.6),
+                RANDOM["joint"]: Estimate(0.1, 0.05, 0.15),
+            }.items()
+        },
+    )
+    assert study.used(base, "joint") == primes
+    assert "not clearly" not in study.in_short(base)
+    weak = {
+        f"primes.0.conditions.joint.{layer}": Estimate(0.5, 0.3, 0.7),  # 2 × 0.15 is not below
+        f"primes.2.conditions.{RANDOM['joint']}.{layer}": Estimate(0.1, -0.1, 0.21),
+        f"primes.3.conditions.joint.{layer}": Estimate(-0.5, -0.6, -0.4),
+        f"primes.3.conditions.{RANDOM['joint']}.{layer}": Estimate(-0.5, -0.6, -0.4),
+    }
+    found = edited(base, weak)
+    assert study.used(found, "joint") == [3, 11, 13]
+    assert "For p = 2, 5 and 7, the second of these effects is not clearly" in study.in_short(found)
+
+
+def test_in_short_names_the_moduli() -> None:
+    text = study.in_short(made_up())
+    assert "n mod 16, 9, 5, 7, 11 and 13 reads" in text
+    assert "n mod 48, 36, 20, 28, 44 and 52 reads" in text
+    assert text.count("30 %") == text.count("60 %") == text.count("80 %") == 6
+
+
+@pytest.mark.parametrize("scale", ["laptop", "gpu", "paper"])
+def test_settings(scale: str) -> None:
+    found = study.settings(scale)
+    how, [model] = found.interventions, found.models
+    assert checked(how) == how
+    assert model.config.tokens.kind == "words"
+    assert max(how.layers) < model.config.model.layers
+    assert how.tested % how.blocks == 0
