@@ -11,7 +11,6 @@ from arithmetext.evaluation.interventions import (
     DOSES,
     PROBED,
     RANDOM,
-    checked,
     summarise,
 )
 from arithmetext.paper.runs import TrainingFacts
@@ -109,7 +108,7 @@ def test_in_short_names_the_moduli() -> None:
 def test_settings(scale: str) -> None:
     found = study.settings(scale)
     how, [model] = found.interventions, found.models
-    assert checked(how) == how
+    assert how.checked() == how
     assert model.config.tokens.kind == "words"
     assert max(how.layers) < model.config.model.layers
     assert how.tested % how.blocks == 0

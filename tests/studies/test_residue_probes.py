@@ -12,7 +12,6 @@ from arithmetext.evaluation.probes import (
     ORDERED,
     PRIMES,
     Decoded,
-    checked,
     functions,
     position_ranges,
     summarise,
@@ -133,7 +132,7 @@ def test_the_made_up_result_is_found() -> None:
 @pytest.mark.parametrize("scale", ["laptop", "gpu", "paper"])
 def test_settings(scale: str) -> None:
     found = study.settings(scale)
-    assert checked(found.probes) == found.probes
+    assert found.probes.checked() == found.probes
     assert [model.config.tokens.kind for model in found.models.values()] == (
         ["words"] if scale == "laptop" else ["words", "bpe"]
     )
