@@ -1,6 +1,7 @@
 """Surrogate text: the periods of the real text, with other phases."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from math import isqrt, prod
 
 import numpy as np
@@ -135,6 +136,32 @@ def test_a_seed_decides_everything() -> None:
 def test_overlapping_ranges_agree(lo: int, skip: int, count: int) -> None:
     whole = SHIFTED.words(lo, lo + skip + count)
     assert np.array_equal(whole[skip:], SHIFTED.words(lo + skip, lo + skip + count))
+
+
+@settings(max_examples=20)
+@given(
+    st.lists(st.integers(2, 10**5) | st.integers(2, 10**12), min_size=1, max_size=5),
+    st.integers(1, 900),
+    st.none() | st.integers(0, MOST),
+)
+def test_windows_have_the_words_of_the_text(
+    starts: list[int], length: int, seed: int | None
+) -> None:
+    windows = Surrogate(seed).words_of_windows(starts, length)
+    assert windows.shape == (len(starts), length)
+    for start, row in zip(starts, windows, strict=True):
+        assert np.array_equal(row, Surrogate(seed).words(start, start + length))
+
+
+def test_threads_share_the_shifts() -> None:
+    """Windows at any height, read by threads at once, while the list of shifts grows."""
+    starts = [[10**k, 2 * 10**k] for k in range(2, 12)] * 3
+    expected = [SHIFTED.words_of_windows(each, 50) for each in starts]
+    shared = Surrogate(SHIFTED.seed)
+    with ThreadPoolExecutor(8) as pool:
+        found = pool.map(lambda each: shared.words_of_windows(each, 50), starts)
+        for ours, theirs in zip(expected, found, strict=True):
+            assert np.array_equal(ours, theirs)
 
 
 def test_pieces_and_threads_do_not_matter() -> None:
