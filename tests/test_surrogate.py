@@ -1,5 +1,6 @@
 """Surrogate text: the periods of the real text, with other phases."""
 
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from math import isqrt, prod
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 import arithmetext as nt
 from arithmetext.text.sieve import segment_size, words
 from arithmetext.text.surrogate import LAST_PRIME_BELOW, Surrogate
+from conftest import Run
 
 REAL, SHIFTED = Surrogate(None), Surrogate(1)
 MOST = 2**63 - 1
@@ -206,6 +208,15 @@ def test_last_primes_are_as_frequent_as_in_the_real_text() -> None:
         ours = SHIFTED.words_and_products(at, at + count).products
         assert (real < n).mean() == pytest.approx((ours < n**LAST_PRIME_BELOW).mean(), abs=0.01)
         assert 0.08 < (ours > n).mean() < 0.09  # tends to 1 - e^-γ (3 - 2 ln 2) = 0.094
+
+
+def test_the_command_prints_the_text(nt: Run) -> None:
+    for seed in (0, 1):
+        expected = Surrogate(seed).words(10**13, 10**13 + 50)
+        printed = nt("words", "1e13", "50", "--surrogate", str(seed)).stdout.split()
+        assert [int(word, 2) for word in printed] == expected.tolist()
+    listed = nt("words", "1e13", "50", "--surrogate", "1", "--format", "json").stdout
+    assert json.loads(listed) == printed
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def settings(scale: str) -> Settings:
     small = scale == "laptop"
     seeds = 1 if small else 3
     if small:
-        model = TrainedModel("ntp-laptop", ("training.steps=200",))
+        model = TrainedModel("ntp-laptop", ("training.steps=160",))
     else:
         shorter = (*word_model(scale).changes, "training.steps=3000")
         model = TrainedModel("ntp-paper-rho0.5", shorter)
