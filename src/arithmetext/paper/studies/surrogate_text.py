@@ -18,11 +18,11 @@ from ..wording import cell, format_estimate, format_number, format_percents, plu
 
 TITLE = "Does the model need integers, or do periodic patterns do?"
 ORDER = 224
-COST = {"laptop": 75, "gpu": 900}
+COST = {"laptop": 60, "gpu": 900}
 
 TRAINED_ON = ("the real text", "a surrogate")
 TESTED_ON = ("the real text", "this surrogate", "another surrogate")
-_REAL, _OWN = 0, 1  # of these
+_REAL, _OTHER = 0, 2  # of these
 
 Values = NDArray[np.float64]
 
@@ -68,7 +68,7 @@ class Place:
     texts: list[Text]  # the real text, then surrogates
     more_nats: Estimate  # a word, on surrogates than on the real text
     more_accuracy: Estimate
-    kept: Estimate  # what context is worth on surrogates, as a share of its worth on the real text
+    kept: Estimate  # what is gained from context on surrogates, as a share of that on the real text
     kinds: dict[str, tuple[Kind, Kind]]  # in the real text, and in surrogates
 
 
@@ -78,8 +78,11 @@ class Transfer:
 
     nats: dict[str, list[Estimate]]  # a word, by the text of the training
     accuracy: dict[str, list[Estimate]]
-    more_nats: list[Estimate]  # of the model trained on a surrogate
-    transferred: list[Estimate]  # what context is worth to the model trained on the other text
+    more_nats: list[Estimate]  # of the model trained on a surrogate than of the other one
+    # Nats a word that another surrogate costs more than the real text, by the text of the training.
+    # Unlike `more_nats`, they hardly depend on how far the training of each model came.
+    cost: dict[str, Estimate]
+    saved: Estimate  # of this cost, by training on a surrogate
 
 
 @dataclass(frozen=True)
@@ -157,7 +160,7 @@ def summarise(
         _place(at, {name: each[i] for name, each in sums.items()}, without_context[i], texts)
         for i, at in enumerate(texts.places)
     ]
-    return places, _transfer(pairs, without_context[0], tested.blocks)
+    return places, _transfer(pairs, tested.blocks)
 
 
 def _place(
@@ -174,8 +177,11 @@ def _place(
     def columns(what: str) -> list[Values]:
         return [each[name].sum(-1) for each in (surrogates, real) for name in (what, "words")]
 
+    def kept(a: Values, words: Values, b: Values, words_of_b: Values) -> float:
+        gain = np.mean(without_context[1:]) - a.sum() / words.sum()
+        return float(gain / (without_context[0] - b.sum() / words_of_b.sum()))
+
     blocks = texts.blocks
-    levels = float(np.mean(without_context[1:])), without_context[0]
     return Place(
         at,
         [
@@ -189,7 +195,7 @@ def _place(
         ],
         statistic_over_blocks(_difference, columns("nats"), blocks),
         statistic_over_blocks(_difference, columns("right"), blocks),
-        _worth(levels, columns("nats"), blocks),
+        statistic_over_blocks(kept, columns("nats"), blocks),
         {
             kind: (_kind(real, k, blocks), _kind(surrogates, k, blocks))
             for k, kind in enumerate(KINDS)
@@ -197,9 +203,7 @@ def _place(
     )
 
 
-def _transfer(
-    pairs: Sequence[Sequence[dict[str, Values]]], without_context: Sequence[float], blocks: int
-) -> Transfer:
+def _transfer(pairs: Sequence[Sequence[dict[str, Values]]], blocks: int) -> Transfer:
     # By the text of the training, then of the test: [2, 3, seeds, windows].
     words, nats, right = (
         np.array([[model[name][0].sum(-1) for model in pair] for pair in pairs]).transpose(
@@ -216,32 +220,30 @@ def _transfer(
             for i, name in enumerate(TRAINED_ON)
         }
 
-    more_nats, transferred = [], []
-    for j in range(len(TESTED_ON)):
-        level = without_context[0] if j == _REAL else float(np.mean(without_context[1:]))
-        here, there = (0, 1) if j == _REAL else (1, 0)  # trained on this text, and on the other
-        columns = [nats[1, j], words[1, j], nats[0, j], words[0, j]]
-        more_nats.append(statistic_over_blocks(_difference, columns, blocks))
-        columns = [nats[there, j], words[there, j], nats[here, j], words[here, j]]
-        transferred.append(_worth((level, level), columns, blocks))
-    return Transfer(scores(nats), scores(right), more_nats, transferred)
+    def sums(trained: int, tested: int) -> list[Values]:
+        return [nats[trained, tested], words[trained, tested]]
+
+    return Transfer(
+        scores(nats),
+        scores(right),
+        [
+            statistic_over_blocks(_difference, [*sums(1, j), *sums(0, j)], blocks)
+            for j in range(len(TESTED_ON))
+        ],
+        {
+            name: statistic_over_blocks(_difference, [*sums(i, _OTHER), *sums(i, _REAL)], blocks)
+            for i, name in enumerate(TRAINED_ON)
+        },
+        statistic_over_blocks(
+            lambda *columns: _difference(*columns[:4]) - _difference(*columns[4:]),
+            [each for i in (0, 1) for j in (_OTHER, _REAL) for each in sums(i, j)],
+            blocks,
+        ),
+    )
 
 
 def _difference(a: Values, words: Values, b: Values, words_of_b: Values) -> float:
     return float(a.sum() / words.sum() - b.sum() / words_of_b.sum())
-
-
-def _worth(levels: tuple[float, float], columns: Sequence[Values], blocks: int) -> Estimate:
-    """The share of what context is worth in one case that it is worth in another.
-
-    Its worth is the loss without context, `levels`, less the loss with it.
-    """
-
-    def share(a: Values, words: Values, b: Values, words_of_b: Values) -> float:
-        worth, whole = levels[0] - a.sum() / words.sum(), levels[1] - b.sum() / words_of_b.sum()
-        return float(worth / whole)
-
-    return statistic_over_blocks(share, columns, blocks)
 
 
 def _kind(sums: dict[str, Values], k: int, blocks: int) -> Kind:
@@ -277,6 +279,7 @@ def _plot_places(axes: Axes, places: Sequence[Place]) -> None:
         axes.plot(at, without, "_", color="black", ms=9, label=label)
     axes.set_xticks(x, [format_integer(place.at) for place in places])
     axes.set(xlabel="near", ylabel="nats a word")
+    axes.set_xlim(-0.5, len(places) - 0.5)
     axes.set_ylim(bottom=0)
     axes.grid(axis="y", alpha=0.3)
     axes.legend(fontsize=9, loc="lower right")
@@ -311,18 +314,14 @@ def _plot_transfer(axes: Axes, transfer: Transfer) -> None:
 
 def in_short(result: Result) -> str:
     place, transfer = result.places[0], result.transfer
-    _, too_large = place.kinds["too large"]
+    real, surrogate = (format_estimate(transfer.cost[name]) for name in TRAINED_ON)
     return sentences(
         f"Near {format_integer(place.at)}, {format_percents(place.kept)} of what the model gains"
         " from context remains on surrogates, text with the periods of the integers and no integers"
         " behind it.",
-        f"It loses {format_estimate(place.more_nats)} nats a word there, where prime powers do not"
-        f" multiply to n: {format_percents(too_large.share)} of the words have more of them than n"
-        f" has room for, and cost {format_estimate(too_large.nats, 2)} nats.",
-        "On the real text, a small model that was trained on a surrogate gains"
-        f" {format_percents(transfer.transferred[_REAL])} of what one that was trained on the real"
-        " text gains from context. On a surrogate the second gains"
-        f" {format_percents(transfer.transferred[_OWN])} of what the first gains.",
+        f"They cost it {format_estimate(place.more_nats)} nats a word more than the real text;"
+        f" they cost a small model {real} more if it was trained on the real text, and {surrogate}"
+        f" if on another surrogate, {format_estimate(transfer.saved)} less.",
     )
 
 
@@ -368,10 +367,16 @@ def table(result: Result) -> Table:
             for name, each in ("the real text", integers), ("surrogates", surrogates):
                 share = format_number(each.share.value, 2)
                 add(real, place.at, f"{name}, {kind} ({share} of words)", each.nats, None, None)
+    [at] = result.pairs_tested.places
     for trained, estimates in result.transfer.nats.items():
         accuracy = result.transfer.accuracy[trained]
         for tested, nats, right in zip(TESTED_ON, estimates, accuracy, strict=True):
-            add(f"{trained} (pair)", result.places[0].at, tested, nats, right.value, None)
+            add(f"{trained} (pair)", at, tested, nats, right.value, None)
+        name = f"{TESTED_ON[_OTHER]} − the real text"
+        add(f"{trained} (pair)", at, name, result.transfer.cost[trained], None, None)
+    both = " − ".join(reversed(TRAINED_ON))
+    for tested, extra in zip(TESTED_ON, result.transfer.more_nats, strict=True):
+        add(f"{both} (pair)", at, tested, extra, None, None)
     return header, rows
 
 
