@@ -46,6 +46,7 @@ def configs(draw: st.DrawFn) -> Config:
         task=draw(st.sampled_from(["ntp", "mlm"])),
         n=draw(st.integers(100, 10**18)),
         seed=draw(st.integers(0, 2**63 - 1)),
+        surrogate=draw(st.none() | st.integers(0, 2**63 - 1)),
         tokens=TokensConfig(
             kind=draw(st.sampled_from(["bpe", "words"])), size=draw(st.integers(3, 2**16 - 1))
         ),
@@ -127,6 +128,18 @@ def test_a_setting_is_changed_and_no_other(setting: str, expected: Any) -> None:
     assert after.pop(name) == expected
     assert type(expected) is type(before.pop(name))
     assert after == before
+
+
+def test_the_surrogate_is_a_seed_or_none() -> None:
+    assert CONFIG.surrogate is None
+    shifted = with_changes(CONFIG, ["surrogate=2^5"])
+    assert shifted == replace(CONFIG, surrogate=32)
+    for none in ("none", "None"):
+        assert with_changes(shifted, [f"surrogate={none}"]) == CONFIG
+    for nonsense in ("one", "", "1.5", "-1", "null"):
+        assert "surrogate" in refusal(
+            lambda given=nonsense: with_changes(CONFIG, [f"surrogate={given}"])
+        )
 
 
 def test_settings_follow_each_other() -> None:
@@ -220,6 +233,7 @@ IMPOSSIBLE = {
         "training.weight_decay, training.warmup and seed must be 0 or more"
     ),
     "seed=2^63": "seed must be below 2^63",
+    "surrogate=2^63": "surrogate must be a seed from 0 to 2^63 - 1, or none for the real text, not",
     "n=99": "a text of 2..99 is too short to be split: n must be at least 100",
 }
 
@@ -232,9 +246,10 @@ def test_what_cannot_be_trained(setting: str) -> None:
 def test_negative_integers() -> None:
     for config in (
         replace(CONFIG, seed=-1),
+        replace(CONFIG, surrogate=-1),
         replace(CONFIG, training=replace(CONFIG.training, warmup=-1)),
     ):
-        assert "0 or more" in refusal(config.checked)
+        assert re.search("0 or more|from 0 to", refusal(config.checked))
 
 
 @pytest.mark.parametrize(
@@ -297,6 +312,12 @@ def test_missing_keys(tmp_path: Path, name: str) -> None:
     assert repr(last) in message
 
 
+def test_files_from_before_the_surrogate(tmp_path: Path) -> None:
+    values = asdict(CONFIG)
+    assert values.pop("surrogate") is None
+    assert Config.load(saved(tmp_path, values)) == CONFIG
+
+
 def test_other_missing_keys_have_their_defaults(tmp_path: Path) -> None:
     path = saved(tmp_path, {"task": "mlm", "training": {"steps": 7, "batch": 2048}})
     assert Config.load(path) == Config(task="mlm", training=TrainingConfig(steps=7, batch=2048))
@@ -331,6 +352,9 @@ def test_other_missing_keys_have_their_defaults(tmp_path: Path) -> None:
         ("n", 1e6),
         ("seed", 1.5),
         ("seed", True),
+        ("surrogate", True),
+        ("surrogate", "none"),
+        ("surrogate", -1),
         ("training.lr", float("inf")),
         ("training.weight_decay", float("nan")),
     ],

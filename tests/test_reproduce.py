@@ -7,6 +7,7 @@ import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache, partial
 from math import inf
 from pathlib import Path
@@ -22,12 +23,14 @@ from arithmetext.cli.reproduce import reproduce
 from arithmetext.errors import InputError
 from arithmetext.evaluation import without_attention
 from arithmetext.evaluation.codec import to_json
+from arithmetext.evaluation.surrogate import TextSettings
 from arithmetext.files import sole_writer
 from arithmetext.paper import report, runs
 from arithmetext.paper import study as studies
 from arithmetext.paper.runs import PromptSettings, TrainedModel, trained_models
 from arithmetext.paper.studies.impossible_words import Places
 from arithmetext.paper.studies.square_free_runs import PromptsOfRuns
+from arithmetext.paper.studies.surrogate_text import Pair
 from arithmetext.paper.studies.tokenization import AttentionSettings
 from arithmetext.paper.studies.unigram_likelihood import (
     READERS,
@@ -43,6 +46,7 @@ _FEW = ("steps=4", "batch=2^10", "device_batch=2^10", "validation=2^10", "interv
 _TINY = (*(f"training.{change}" for change in _FEW), "model.context=64")
 _TINY_GPT = ("tokens.kind=bpe", "model.layers=1", *_TINY)
 _NTP = TrainedModel("ntp-laptop", _TINY_GPT)
+_WORDS = TrainedModel("ntp-laptop", ("model.layers=1", *_TINY))
 _HMM = TrainedModel("hmm-paper-d64", _TINY)
 _READER = ("tokens.size=64", "model.layers=1", *_TINY)
 _GENERATION = PromptSettings(prompts=4, tokens=64, stride=16, seed=0, blocks=2)
@@ -135,6 +139,15 @@ SMALL: dict[str, dict[str, Any]] = {
     "impossible_words": {
         "models": {"GPT-2": (_NTP,), "HMM": (_HMM,)},
         "places": Places(10**13, 64, number=8, blocks=2, seed=0),
+    },
+    "surrogate_text": {
+        "models": (_WORDS,),
+        "texts": TextSettings((98 * 10**9, 10**13), (1, 2), windows=4, blocks=2),
+        "counted": 1 << 14,
+        "pairs": (
+            Pair((_WORDS, replace(_WORDS, changes=(*_WORDS.changes, "surrogate=1"))), (1, 2)),
+        ),
+        "pairs_tested": TextSettings((98 * 10**9,), (), windows=4, blocks=2),
     },
     **{
         name: {"models": {"GPT-2": (_NTP,), "HMM": (_HMM,)}, "generation": _GENERATION}

@@ -129,3 +129,22 @@ def test_resume_needs_no_recipe(tmp_path: Path, nt: Run) -> None:
     answer = nt("train", "--resume", "--out", out)
     assert answer.returncode == 0, answer.stderr
     assert (out / "model" / "model.safetensors").exists()
+
+
+def test_a_run_on_surrogate_text(tmp_path: Path, nt: Run) -> None:
+    """Its text is part of its configuration, also when it is resumed."""
+    out = tmp_path / "run"
+    config = tiny("ntp", "surrogate=1")
+    train(config, out)
+    whole = weights(out)
+    assert Config.load(out / "config.json").surrogate == 1
+    shutil.rmtree(out / "checkpoints" / "00000040")
+    shutil.rmtree(out / "model")
+    refusal = nt(*command("ntp", out, "surrogate=2"), "--resume")
+    assert refusal.returncode == 2
+    assert "surrogate = 1 and 2" in refusal.stderr or "surrogate = 2 and 1" in refusal.stderr
+    assert nt("train", "--resume", "--out", out).returncode == 0
+    assert weights(out) == whole
+    assert Config.load(out / "config.json") == config
+    train(tiny("ntp"), tmp_path / "real")
+    assert weights(tmp_path / "real") != whole

@@ -8,6 +8,8 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -53,6 +55,7 @@ def make(
     purpose: int = TRAIN,
     ranges: Sequence[Range] | None = None,
     backward: bool = False,
+    surrogate: int | None = None,
 ) -> Stream:
     return Stream(
         tokenizer(kind),
@@ -62,6 +65,7 @@ def make(
         seed=seed,
         purpose=purpose,
         backward=backward,
+        surrogate=surrogate,
     )
 
 
@@ -94,7 +98,8 @@ def simple_rows(stream: Stream, i: int, windows: range) -> list[tuple[bytes, ...
     for k in windows:
         random = generator(stream.seed, stream.purpose, i, k)
         start = stream.windows.random_start(random)
-        text = words(start, start + stream.windows.length)
+        source = words if stream.windows.surrogate is None else stream.windows.surrogate.words
+        text = source(start, start + stream.windows.length)
         text = text[::-1] if stream.windows.backward else text
         whole = stream.tokenizer.encode_text(spell(np.ascontiguousarray(text))).astype(np.int64)
         ids = whole[ENCODER_WARMUP : ENCODER_WARMUP + stream.context + 1]
@@ -125,11 +130,22 @@ def simple_rows(stream: Stream, i: int, windows: range) -> list[tuple[bytes, ...
     st.integers(0, 2**40),
     st.integers(2, 70),
     st.booleans(),
+    st.none() | st.integers(0, 2**63 - 1),
 )
 def test_a_batch_is_made_like_its_windows(
-    kind: str, task: Any, n: int, seed: int, i: int, first: int, context: int, backward: bool
+    kind: str,
+    task: Any,
+    n: int,
+    seed: int,
+    i: int,
+    first: int,
+    context: int,
+    backward: bool,
+    surrogate: int | None,
 ) -> None:
-    stream = make(kind, n=n, task=task, context=context, seed=seed, backward=backward)
+    stream = make(
+        kind, n=n, task=task, context=context, seed=seed, backward=backward, surrogate=surrogate
+    )
     windows = range(first, first + 4)
     assert rows(stream.batch(i, windows)) == simple_rows(stream, i, windows)
 
@@ -208,6 +224,19 @@ def test_numpy_s_global_random_state_does_not_matter() -> None:
         np.random.set_state(state)
 
 
+@each_task
+def test_a_surrogate_is_another_text_at_the_same_integers(task: Any) -> None:
+    """Its words are replaced and nothing else: not the integers, and not what is predicted."""
+    texts = {seed: make(task=task, n=10**11, surrogate=seed) for seed in (None, 1, 2)}
+    starts = [texts[None].windows.random_start(generator(0, TRAIN, 0, k)) for k in range(4)]
+    read = [stream.windows.with_warmup(starts) for stream in texts.values()]
+    for one, other in itertools.combinations(read, 2):
+        assert 0.02 < (one == other).mean() < 0.2  # as many equal tokens as by chance
+    if task == "mlm":
+        chosen = [stream.batch(0, range(4)).chosen for stream in texts.values()]
+        assert all(torch.equal(each, chosen[0]) for each in chosen)
+
+
 # Shares
 
 
@@ -226,6 +255,16 @@ def shares_of(settings: Config, processes: int) -> list[ProcessBatches]:
     return [
         ProcessBatches(settings, tokenizer("words"), rank, processes) for rank in range(processes)
     ]
+
+
+def test_training_and_validation_read_the_surrogate() -> None:
+    settings = replace(config(), surrogate=4)
+    [share] = shares_of(settings, 1)
+    text = partial(make, n=settings.n, seed=settings.seed, surrogate=4)
+    [first, *_] = share.parts(0)
+    assert rows(first) == rows(text().batch(0, range(8)))
+    held_out = text(purpose=VALIDATION, ranges=settings.text.validation).batch(0, range(13))
+    assert [row for batch in share.validation for row in rows(batch)] == rows(held_out)
 
 
 @each_task

@@ -1,6 +1,8 @@
 """Surrogate text: the periods of the real text, with other phases."""
 
+import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from math import isqrt, prod
 
 import numpy as np
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 import arithmetext as nt
 from arithmetext.text.sieve import segment_size, words
 from arithmetext.text.surrogate import LAST_PRIME_BELOW, Surrogate
+from conftest import Run
 
 REAL, SHIFTED = Surrogate(None), Surrogate(1)
 MOST = 2**63 - 1
@@ -137,6 +140,32 @@ def test_overlapping_ranges_agree(lo: int, skip: int, count: int) -> None:
     assert np.array_equal(whole[skip:], SHIFTED.words(lo + skip, lo + skip + count))
 
 
+@settings(max_examples=20)
+@given(
+    st.lists(st.integers(2, 10**5) | st.integers(2, 10**12), min_size=1, max_size=5),
+    st.integers(1, 900),
+    st.none() | st.integers(0, MOST),
+)
+def test_windows_have_the_words_of_the_text(
+    starts: list[int], length: int, seed: int | None
+) -> None:
+    windows = Surrogate(seed).words_of_windows(starts, length)
+    assert windows.shape == (len(starts), length)
+    for start, row in zip(starts, windows, strict=True):
+        assert np.array_equal(row, Surrogate(seed).words(start, start + length))
+
+
+def test_threads_share_the_shifts() -> None:
+    """Windows at any height, read by threads at once, while the list of shifts grows."""
+    starts = [[10**k, 2 * 10**k] for k in range(2, 12)] * 3
+    expected = [SHIFTED.words_of_windows(each, 50) for each in starts]
+    shared = Surrogate(SHIFTED.seed)
+    with ThreadPoolExecutor(8) as pool:
+        found = pool.map(lambda each: shared.words_of_windows(each, 50), starts)
+        for ours, theirs in zip(expected, found, strict=True):
+            assert np.array_equal(ours, theirs)
+
+
 def test_pieces_and_threads_do_not_matter() -> None:
     size = segment_size(10**7)
     lo, hi = size - 5, 2 * size + 5
@@ -179,6 +208,15 @@ def test_last_primes_are_as_frequent_as_in_the_real_text() -> None:
         ours = SHIFTED.words_and_products(at, at + count).products
         assert (real < n).mean() == pytest.approx((ours < n**LAST_PRIME_BELOW).mean(), abs=0.01)
         assert 0.08 < (ours > n).mean() < 0.09  # tends to 1 - e^-γ (3 - 2 ln 2) = 0.094
+
+
+def test_the_command_prints_the_text(nt: Run) -> None:
+    for seed in (0, 1):
+        expected = Surrogate(seed).words(10**13, 10**13 + 50)
+        printed = nt("words", "1e13", "50", "--surrogate", str(seed)).stdout.split()
+        assert [int(word, 2) for word in printed] == expected.tolist()
+    listed = nt("words", "1e13", "50", "--surrogate", "1", "--format", "json").stdout
+    assert json.loads(listed) == printed
 
 
 @pytest.mark.parametrize(

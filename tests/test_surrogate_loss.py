@@ -12,12 +12,23 @@ from arithmetext.errors import InputError
 from arithmetext.evaluation.codec import to_json
 from arithmetext.evaluation.scoring import score
 from arithmetext.evaluation.subjects import EvaluatedModel, subject
-from arithmetext.evaluation.surrogate import KINDS, TextScore, compare, kinds
+from arithmetext.evaluation.surrogate import (
+    KINDS,
+    TextScore,
+    TextSettings,
+    compare,
+    entropy,
+    kinds,
+    text_sums,
+)
 from arithmetext.models.gpt import GPT, GPTConfig
 from arithmetext.models.language import LanguageModel, Prompts
 from arithmetext.text.sieve import words
+from arithmetext.text.splits import blocks_near
 from arithmetext.text.surrogate import Surrogate
+from arithmetext.text.windows import TEST, generator
 from arithmetext.tokens import BPE, WordTokens
+from arithmetext.tokens.windows import ENCODER_WARMUP, TokenWindows
 from stand_in import StandIn
 
 AT = 10**9
@@ -112,6 +123,44 @@ def test_kinds_make_up_the_whole() -> None:
     assert 0.04 < value(first.kinds["too large"].share) < 0.13
     assert first.nats != second.nats
     assert value(first.excess) == pytest.approx(value(first.nats) - value(real.nats))
+
+
+def test_windows_of_every_text_begin_at_the_same_integers_of_all_blocks() -> None:
+    """Each word of a constant model costs the same, so the sums show which words were scored."""
+    how = TextSettings((AT, 10**12), (5,), windows=6, blocks=3)
+    probabilities = [0.1, 0.1, 0.1, 0.3, *[0.4 / 20] * 20]
+    ours = evaluated(Constant(probabilities))
+    arrays = text_sums(ours, how)
+    assert {values.shape for values in arrays.values()} == {(2, 2, 6, 3)}
+    length = TokenWindows(WORDS, [(AT, AT + 10**6)], CONTEXT).length
+    rank = {word: 3 + i for i, word in enumerate(WORDS.words.tolist())}
+    for i, at in enumerate(how.places):
+        for k in range(how.windows):
+            block = blocks_near(at, (), 3)[k % 3]
+            start = TokenWindows(WORDS, [block], CONTEXT).random_start(generator(0, TEST, at, k))
+            for j, text in enumerate((Surrogate(None), Surrogate(5))):
+                read = text.words(start, start + length)
+                ids = WORDS.encode(read)[ENCODER_WARMUP : ENCODER_WARMUP + CONTEXT]
+                ended = WORDS.words_ended[ids]
+                before = int(WORDS.words_ended[WORDS.encode(read)[:ENCODER_WARMUP]].sum())
+                first, last = before + int(ended[: CONTEXT // 2].sum()), before + int(ended.sum())
+                scored = read[first:last].tolist()
+                assert arrays["words"][i, j, k].sum() == len(scored)
+                nats = -sum(
+                    math.log(probabilities[rank[word]])
+                    if word in rank
+                    else (word.bit_length() + 1) * math.log(0.1)
+                    for word in scored
+                )
+                assert arrays["nats"][i, j, k].sum() == pytest.approx(nats)
+
+
+def test_the_loss_without_context() -> None:
+    """All words of a long range, by a model that knows their frequencies and nothing else."""
+    read = Surrogate(3).words(AT, AT + 5000).tolist()
+    counts = [read.count(word) for word in read]
+    nats = -sum(math.log(count / 5000) for count in counts) / 5000
+    assert entropy(3, AT, AT + 5000) == pytest.approx(nats)
 
 
 def test_kinds_of_the_real_text() -> None:

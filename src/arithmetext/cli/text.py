@@ -12,7 +12,16 @@ from ..errors import InputError
 from ..files import check_new
 from ..integers import parse_integer
 from ..wording import plural
-from .options import AsJson, AsList, Count, Start, at_least, parse_range, print_items
+from .options import (
+    MOST_SEED,
+    AsJson,
+    AsList,
+    Count,
+    Start,
+    at_least,
+    parse_range,
+    print_items,
+)
 
 
 def words(
@@ -25,6 +34,14 @@ def words(
         ),
     ] = None,
     as_list: AsList = None,
+    surrogate: Annotated[
+        int | None,
+        typer.Option(
+            parser=at_least(0, MOST_SEED),
+            metavar="SEED",
+            help="Print the surrogate text with this seed, where every prime has a random phase.",
+        ),
+    ] = None,
 ) -> None:
     """Print the words of consecutive integers, or save them."""
     from ..text import export, sieve
@@ -34,11 +51,19 @@ def words(
     sieve.check_range(lo, hi)
     if out is not None and as_list:
         raise InputError("--format is for printing: leave it out, or leave out --out")
+    if out is not None and surrogate is not None:
+        raise InputError("--surrogate is for printing: leave it out, or leave out --out")
     if out is not None:
         cost.check(cost.export(lo, hi, out.suffix), out.resolve().parent)
         export.export(out, lo, hi)
         return
-    pieces = (piece for _, piece in sieve.segments(lo, hi))
+    if surrogate is None:
+        pieces = (piece for _, piece in sieve.segments(lo, hi))
+    else:
+        from ..text.surrogate import Surrogate
+
+        text = Surrogate(surrogate)
+        pieces = (text.words(*span) for span in spans(lo, hi, sieve.piece_size(hi)))
     if as_list:
         # By parts: a list of strings takes much more memory than an array.
         parts = (piece[a:b] for piece in pieces for a, b in spans(0, len(piece), 1 << 16))

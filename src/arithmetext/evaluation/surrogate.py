@@ -17,7 +17,8 @@ import torch
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from ..text.splits import unseen
+from ..progress import progress
+from ..text.splits import blocks_near
 from ..text.surrogate import LAST_PRIME_BELOW, Surrogate
 from ..text.windows import TEST, generator
 from ..tokens.windows import ENCODER_WARMUP, TokenWindows
@@ -60,8 +61,65 @@ class _Sums(NamedTuple):
     right: Values
 
 
+@dataclass(frozen=True)
+class TextSettings:
+    """Where a model is scored, and on which texts."""
+
+    places: tuple[int, ...]
+    surrogates: tuple[int, ...]  # their seeds; the real text is always scored too
+    windows: int  # of each text at each place
+    blocks: int  # of a million integers each, that the windows are drawn from
+
+
+def text_sums(model: EvaluatedModel, how: TextSettings) -> dict[str, Values]:
+    """The number of scored words, their nats, and how many of them are right.
+
+    Each array is [places, texts, windows, kinds]. The real text comes first, then the surrogates.
+    Window k is from block k % blocks, and begins at the same integer in every text.
+    """
+    if how.windows < 1:
+        raise InputError(f"the number of windows must be 1 or more, not {how.windows}")
+    if not (model.model.causal and model.model.can_score):
+        raise InputError(f"{model.name} does not give the probability of a next word")
+    if any(" " in token[:-1] for token in model.tokenizer.vocabulary):
+        raise InputError(
+            f"{model.name} has tokens that hold pieces of several words: use a model with word"
+            " tokens"
+        )
+    texts = [Surrogate(seed) for seed in (None, *how.surrogates)]
+    shape = len(how.places), len(texts), how.windows, len(KINDS)
+    arrays = {name: np.zeros(shape) for name in _Sums._fields}
+    with progress("surrogate text", len(how.places) * len(texts), "texts") as advance:
+        for i, at in enumerate(how.places):
+            blocks = [
+                TokenWindows(model.tokenizer, [block], model.context)
+                for block in blocks_near(at, model.seen, how.blocks)
+            ]
+            starts = [
+                blocks[k % how.blocks].random_start(generator(0, TEST, at, k))
+                for k in range(how.windows)
+            ]
+            for j, text in enumerate(texts):
+                sums = _sums(model, text, starts, blocks[0].length)
+                for name, values in sums._asdict().items():
+                    arrays[name][i, j] = values
+                advance(1)
+    return arrays
+
+
+def entropy(surrogate: int | None, lo: int, hi: int) -> float:
+    """The entropy of the frequencies of the words at lo ≤ n < hi, in nats: a loss without context.
+
+    >>> round(entropy(None, 10**13, 10**13 + 10**5), 1)
+    2.8
+    """
+    _, counts = np.unique(Surrogate(surrogate).words(lo, hi), return_counts=True)
+    shares = counts / counts.sum()
+    return float(-(shares * np.log(shares)).sum())
+
+
 def compare(
-    subject: EvaluatedModel, at: int, *, surrogates: Sequence[int], number: int, seed: int = 0
+    subject: EvaluatedModel, at: int, *, surrogates: Sequence[int], number: int
 ) -> list[TextScore]:
     """Score a model on the real text near `at`, then on the surrogates with these seeds.
 
@@ -69,21 +127,16 @@ def compare(
     words that end in the second half of each window are scored. Intervals are bootstraps over
     windows.
     """
-    if number < 1:
-        raise InputError(f"the number of windows must be 1 or more, not {number}")
-    if not (subject.model.causal and subject.model.can_score):
-        raise InputError(f"{subject.name} does not give the probability of a next word")
-    if any(" " in token[:-1] for token in subject.tokenizer.vocabulary):
-        raise InputError(
-            f"{subject.name} has tokens that hold pieces of several words: use a model with word"
-            " tokens"
-        )
-    window = unseen(at, subject.seen)
-    places = TokenWindows(subject.tokenizer, [window], subject.context)
-    starts = [places.random_start(generator(seed, TEST, window[0], k)) for k in range(number)]
-    texts = [Surrogate(each) for each in (None, *surrogates)]
-    sums = [_sums(subject, text, starts, places.length) for text in texts]
-    return [_text_score(*each, sums[0]) for each in zip(texts, sums, strict=True)]
+    how = TextSettings((at,), tuple(surrogates), windows=number, blocks=1)
+    arrays = text_sums(subject, how)
+    real, *others = (
+        _Sums(**{name: values[0, j] for name, values in arrays.items()})
+        for j in range(1 + len(surrogates))
+    )
+    return [
+        _text_score(seed, sums, real)
+        for seed, sums in zip((None, *surrogates), (real, *others), strict=True)
+    ]
 
 
 def kinds(lo: int, products: Values) -> NDArray[np.int64]:
@@ -115,11 +168,11 @@ def _sums(subject: EvaluatedModel, text: Surrogate, starts: Sequence[int], lengt
     return sums
 
 
-def _text_score(text: Surrogate, sums: _Sums, real: _Sums) -> TextScore:
+def _text_score(surrogate: int | None, sums: _Sums, real: _Sums) -> TextScore:
     words, nats, right = (each.sum(1) for each in sums)
     both = np.stack([nats, words, real.nats.sum(1), real.words.sum(1)], 1)
     return TextScore(
-        surrogate=text.seed,
+        surrogate=surrogate,
         nats=ratio(nats, words),
         accuracy=ratio(right, words),
         excess=over_prompts(lambda sums: share_of(*sums.T[:2]) - share_of(*sums.T[2:]), both[None]),

@@ -20,6 +20,7 @@ the exponents of different primes are independent, so the share of P < (√n)^x,
 to e^−γ (2x − 1 − x ln x). This is ln 2 for x = 2 · 0.63375.
 """
 
+from collections.abc import Sequence
 from math import isqrt
 from operator import index
 from typing import Any, NamedTuple
@@ -72,12 +73,22 @@ class Surrogate:
 
         def segment(lo: int, hi: int) -> SurrogateWords:
             part = SurrogateWords(np.empty(hi - lo, np.uint64), np.empty(hi - lo))
-            needed = _count_to(isqrt(hi - 1), primes)
-            _fill_segment(lo, primes[:needed], shifts, CHILDREN, CHILD_LENGTHS, *part)
+            _fill_segment(lo, primes, shifts, CHILDREN, CHILD_LENGTHS, *part)
             return part
 
         pieces = over_ranges(segment, lo, hi, size=segment_size(hi), threads=threads)
         return SurrogateWords(*map(np.concatenate, zip(*pieces, strict=True)))
+
+    def words_of_windows(self, starts: Sequence[int], length: int) -> Words:
+        """The words at `length` integers from each start on, [windows, length].
+
+        One kernel makes them all, so other threads hardly wait for the GIL.
+        """
+        _, end = check_range(min(starts), max(starts) + length)
+        primes, shifts = self.shifts(isqrt(end - 1))
+        out = np.empty((len(starts), length), np.uint64)
+        _fill_windows(np.array(starts, np.int64), primes, shifts, CHILDREN, CHILD_LENGTHS, out)
+        return out
 
     def shifts(self, limit: int) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
         """The primes p up to `limit`, and the shift a_p of each.
@@ -86,20 +97,16 @@ class Surrogate:
         here. Shifts take 8 bytes a prime and are cached.
         """
         primes = base_primes(limit)
-        count = _count_to(limit, primes)
-        if len(self._shifts) < count:
+        # For a limit of another type, numpy would first convert all primes to that type.
+        count = int(np.searchsorted(primes, np.uint32(limit), side="right"))
+        shifts = self._shifts  # another thread may replace them
+        if len(shifts) < count:
             # Draw a few more, so that slowly increasing limits rarely draw again.
             shifts = np.zeros(min(len(primes), count + count // 16 + 256), np.uint64)
             if self.seed is not None:
                 _draw_shifts(_U(self.seed), primes[: len(shifts)], shifts)
             self._shifts = shifts
-        return primes[:count], self._shifts[:count]
-
-
-def _count_to(limit: int, primes: NDArray[np.uint32]) -> int:
-    """The number of primes up to a limit below 2^32."""
-    # For a limit of another type, numpy would first convert all primes to that type.
-    return int(np.searchsorted(primes, np.uint32(limit), side="right"))
+        return primes[:count], shifts[:count]
 
 
 @kernel
@@ -134,14 +141,16 @@ def _append(word: Any, child: Any, length: Any) -> Any:
 def _fill_segment(
     lo: Any, primes: Any, shifts: Any, children: Any, lengths: Any, words: Any, products: Any
 ) -> None:
-    """Write the words and products from `lo` on; `primes` are those up to √n for the last n."""
+    """Write the words and products from `lo` on; `primes` has those up to √n for the last n."""
     m = len(words)
     words[:] = 0
     products[:] = 1
     for t in range(len(primes)):
         p, shift = np.int64(primes[t]), shifts[t]
-        i: Any = -np.int64((_U(lo) + shift) % _U(p))  # both are below 2^63
         first = max(0, p * p - lo)  # p counts from p² on
+        if first >= m:
+            break
+        i: Any = -np.int64((_U(lo) + shift) % _U(p))  # both are below 2^63
         if i < first:
             i += (first - i + p - 1) // p * p
         if i >= m:
@@ -159,3 +168,13 @@ def _fill_segment(
     for i in range(m):
         if products[i] < np.float64(lo + i) ** LAST_PRIME_BELOW:
             words[i] = _append(words[i], children[1], lengths[1])
+
+
+@kernel
+def _fill_windows(
+    starts: Any, primes: Any, shifts: Any, children: Any, lengths: Any, out: Any
+) -> None:
+    """Write the words of windows of equal length to the rows of `out`, [windows, length]."""
+    products = np.empty(out.shape[1])
+    for k in range(len(starts)):
+        _fill_segment(starts[k], primes, shifts, children, lengths, out[k], products)

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..text.sieve import Words, words_of_windows
 from ..text.splits import Range
+from ..text.surrogate import Surrogate
 from ..text.windows import Windows
 from .spelling import LongIds as LongIds
 from .tokenizer import Tokenizer
@@ -27,7 +28,8 @@ ENCODER_MARGIN = 32
 class TokenWindows(Windows):
     """All windows of `tokens` tokens, by their smallest integer.
 
-    Encoding begins at this integer or, if the text is read `backward`, ends at it.
+    Encoding begins at this integer or, if the text is read `backward`, ends at it. With a seed
+    `surrogate`, the windows are those of a surrogate text.
     """
 
     def __init__(
@@ -37,9 +39,11 @@ class TokenWindows(Windows):
         tokens: int,
         *,
         backward: bool = False,
+        surrogate: int | None = None,
     ) -> None:
         super().__init__(ranges, integers_for(tokenizer, tokens))
         self.tokenizer, self.tokens, self.backward = tokenizer, tokens, backward
+        self.surrogate = None if surrogate is None else Surrogate(surrogate)
 
     def draw(self, random: np.random.Generator) -> LongIds:
         """The ids of a random window, [tokens]."""
@@ -47,7 +51,10 @@ class TokenWindows(Windows):
 
     def with_warmup(self, starts: Sequence[int]) -> LongIds:
         """The ids of windows and of the warm-up before each, [windows, ENCODER_WARMUP + tokens]."""
-        words = words_of_windows(starts, self.length)
+        if self.surrogate is None:
+            words = words_of_windows(starts, self.length)
+        else:
+            words = self.surrogate.words_of_windows(starts, self.length)
         if self.backward:
             words = np.ascontiguousarray(words[:, ::-1])
         return self.tokenizer.encode_rows(words, ENCODER_WARMUP + self.tokens)

@@ -73,6 +73,7 @@ class Config:
     n: int = TRAINED_TO  # the text is the words of 2..n
     seed: int = 0
     direction: Literal["forward", "backward"] = "forward"  # the order in which words are read
+    surrogate: int | None = None  # the seed of a surrogate text; None: the real text
     tokens: TokensConfig = field(default_factory=TokensConfig)
     model: GPTConfig | HMMConfig = field(default_factory=GPTConfig)
     training: TrainingConfig
@@ -119,6 +120,11 @@ class Config:
             raise InputError("training.weight_decay, training.warmup and seed must be 0 or more")
         if self.seed >= 1 << 63:
             raise InputError("seed must be below 2^63")
+        if self.surrogate is not None and not 0 <= self.surrogate < 1 << 63:
+            raise InputError(
+                "surrogate must be a seed from 0 to 2^63 - 1, or none for the real text,"
+                f" not {self.surrogate}"
+            )
         if self.n >= MAX:
             raise InputError(f"n = {self.n} is beyond 2^63, the limit of the sieve")
         splits(self.n)
@@ -221,6 +227,13 @@ def _parse(kind: Any, value: str, name: str) -> Any:
         return value
     if kind is int:
         return parse_integer(value)
+    if kind == int | None:
+        if value.lower() == "none":
+            return None
+        try:
+            return parse_integer(value)
+        except InputError as error:
+            raise InputError(f"{name} is an integer or none: {error}") from None
     try:
         number = float(value)
     except ValueError:
@@ -258,6 +271,8 @@ def _shown(value: Any) -> str:
 def _fits(kind: Any, value: Any) -> bool:
     if get_origin(kind) is Literal:
         return value in get_args(kind)
-    if kind is int:
+    if kind == int | None and value is None:
+        return True
+    if kind in (int, int | None):
         return type(value) is int
     return type(value) in (int, float) and abs(value) <= sys.float_info.max

@@ -64,11 +64,14 @@ class Stream:
         purpose: int,
         predicted: float = PREDICTED_SHARE,
         backward: bool = False,
+        surrogate: int | None = None,
     ) -> None:
         self.tokenizer, self.task, self.seed, self.purpose = tokenizer, task, seed, purpose
         self.context, self.predicted = context, predicted_count(predicted, context)
         try:
-            self.windows = TokenWindows(tokenizer, ranges, context + 1, backward=backward)
+            self.windows = TokenWindows(
+                tokenizer, ranges, context + 1, backward=backward, surrogate=surrogate
+            )
         except InputError as error:
             raise InputError(f"{error}: raise n or lower model.context") from None
 
@@ -116,6 +119,7 @@ class ProcessBatches:
             seed=config.seed,
             predicted=config.training.predicted,
             backward=config.direction == "backward",
+            surrogate=config.surrogate,
         )
         self.stream = stream(config.text.train, purpose=TRAIN)
         held_out = stream(config.text.validation, purpose=VALIDATION)
