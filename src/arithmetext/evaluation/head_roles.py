@@ -54,6 +54,8 @@ def head_scores(model: EvaluatedModel, how: HeadSettings) -> dict[str, NDArray[A
     "queries P", [2, windows]: of how many positions.
     """
     tokens, gpt = model.tokenizer, model.model
+    if how.windows % how.blocks:
+        raise InputError(f"the windows must be a multiple of {how.blocks}")
     if not isinstance(tokens, WordTokens):
         raise InputError("the roles of heads need a model whose tokens are words")
     number = dict(number=how.windows, length=model.context, seed=how.seed)

@@ -80,6 +80,8 @@ class InterventionSettings:
             raise InputError(f"interventions are for the primes {', '.join(map(str, POWERS))}")
         if self.detailed not in self.layers:
             raise InputError(f"layer {self.detailed} is not among the layers {self.layers}")
+        if self.tested % self.blocks:
+            raise InputError(f"the windows must be a multiple of {self.blocks}")
         return self
 
 
@@ -289,9 +291,11 @@ def _measure(
         for seed, projections in enumerate(fitted):
             for condition in PROBED:
                 change = _changed(projections, condition, row, prime, difference)
-                arrays[condition][seed, row, prime] = response(predict(change)) - unchanged
+                logits = predict(change)
+                arrays[condition][seed, row, prime] = response(logits) - unchanged
+                if condition == "joint":
+                    arrays["right"][seed, row, prime] = right(logits)
             change = _changed(projections, "joint", row, prime, difference)
-            arrays["right"][seed, row, prime] = right(predict(change))
             if layer == how.detailed:
                 for i, dose in enumerate(DOSES):
                     arrays["doses"][seed, i, prime] = response(predict(dose * change)) - unchanged

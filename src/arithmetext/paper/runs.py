@@ -297,7 +297,8 @@ def ntp(scale: str) -> TrainedModel:
 def word_model(scale: str) -> TrainedModel:
     """Next-token prediction with whole words as tokens, for studies of what a model knows of n.
 
-    It learns faster than from pieces of words, and the next token is the word of n + 1.
+    It learns faster than from pieces of words, and the next token is the word of n + 1. At paper
+    scale it is trained as long as at gpu scale.
     """
     if scale == "laptop":
         return TrainedModel("pretrained")

@@ -263,7 +263,7 @@ def in_short(result: Result) -> str:
     read = (
         "For the primes"
         f" {join(map(str, known))}, a linear probe reads n mod p off the residual stream better"
-        " than by chance and than every control."
+        " than by chance and than every control, such as the last 16 tokens themselves."
         if known
         else "No linear probe reads n mod p off the residual stream better than all controls."
     )
