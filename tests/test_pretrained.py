@@ -21,7 +21,7 @@ from arithmetext.evaluation.scoring import score
 from arithmetext.evaluation.subjects import subject
 from arithmetext.evaluation.words import accuracies
 from arithmetext.models import files
-from arithmetext.models.files import PRETRAINED
+from arithmetext.models.files import PACKAGED, PRETRAINED
 from arithmetext.models.gpt import GPT
 from arithmetext.paper import outputs, runs
 from arithmetext.paper import study as studies
@@ -166,7 +166,7 @@ def test_other_weights_are_measured_again(
         for parameter in model.parameters():
             parameter.neg_()
     files.save(model, tokenizer, other)
-    monkeypatch.setattr(run_cache, "PRETRAINED", other)
+    monkeypatch.setitem(PACKAGED, "pretrained", other)
     runs._load.cache_clear()
     made.append(STUDIED.continuations(AT, HOW)[1].tokens)
     assert not made[0].equal(made[1])
@@ -200,9 +200,11 @@ def test_a_run_is_published(
     run, ours = files.load(finished / "model")[0], files.load(folder)[0]
     for name, parameter in run.named_parameters():
         assert torch.equal(ours.get_parameter(name), parameter.bfloat16().float())
-    monkeypatch.setattr(run_cache, "PRETRAINED", folder)
+    monkeypatch.setitem(PACKAGED, "pretrained", folder)
     assert TrainedModel("pretrained").training().tokens == 10 * 256
-    assert run_cache._read(folder / "record.json")["sources"] == run_cache.of_weights(folder)
+    assert run_cache._read(folder / "record.json")["sources"] == run_cache.of_weights(
+        "pretrained", folder
+    )
     card = (folder / "README.md").read_text("utf-8")
     assert "10 steps of 256 tokens" in card and "`nt train pretrained`" in card
     assert not re.search(r"[{}]|\bnan\b", card)

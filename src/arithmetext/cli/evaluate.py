@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 MOST_WORDS = 10**6  # of `nt generate`; a GPT on a CPU generates these in hours
 MOST_PROMPTS = 10**6  # of `nt evaluate`; more would only improve the third digit of accuracies
-WITHOUT_A_FOLDER = ("pretrained", "locator", "ngram-8", "oracle-13")  # models, for completion
+WITHOUT_A_FOLDER = (  # models, for completion
+    *("pretrained", "longconv", "locator", "ngram-8", "oracle-13"),
+)
 
 
 def _runs() -> Iterator[str]:
@@ -31,7 +33,7 @@ Model = Annotated[
     str,
     typer.Argument(
         metavar="RUN",
-        help="Folder of a run, pretrained, or a baseline: locator, ngram-K or oracle-B.",
+        help="Folder of a run, pretrained, longconv, or a baseline: locator, ngram-K or oracle-B.",
         autocompletion=complete_model,
     ),
 ]
@@ -57,9 +59,10 @@ def evaluate(
     are 95 % intervals. A GPT reads its whole context again for each token, so use a GPU for large
     models.
 
-    `pretrained` is a small GPT that comes with the package. The baselines are the locator, n-grams
-    of K words (such as ngram-8), and the oracle, which knows n modulo all powers of the primes up
-    to B (such as oracle-13).
+    `pretrained` is a small GPT that comes with the package, and `longconv` a model with long
+    convolutions instead of attention, which is more accurate. The baselines are the locator,
+    n-grams of K words (such as ngram-8), and the oracle, which knows n modulo all powers of the
+    primes up to B (such as oracle-13).
     """
     from ..evaluation.report import evaluations
 
@@ -94,9 +97,10 @@ def generate(
 ) -> None:
     """Continue the text with a model, beside the true words.
 
-    `pretrained` is a small GPT that comes with the package. The baselines are the locator, n-grams
-    of K words (such as ngram-8), and the oracle, which knows n modulo all powers of the primes up
-    to B (such as oracle-13).
+    `pretrained` is a small GPT that comes with the package, and `longconv` a model with long
+    convolutions instead of attention, which is more accurate. The baselines are the locator,
+    n-grams of K words (such as ngram-8), and the oracle, which knows n modulo all powers of the
+    primes up to B (such as oracle-13).
     """
     from rich.console import Console
 

@@ -1,13 +1,14 @@
-"""Make the model `pretrained`, which comes with the package, from a run of the recipe `pretrained`.
+"""Make a model that comes with the package from a run of the recipe with the same name.
 
 `python -m arithmetext.evaluation.publish RUN` rounds the weights of a finished run to bfloat16,
-measures the rounded model, and writes it to `models/pretrained` with a model card and the record of
-the run, which studies read.
+measures the rounded model, and writes it to its folder in the package (`models.config.PACKAGED`)
+with a model card and the record of the run, which studies read.
 """
 
 import argparse
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -15,9 +16,9 @@ import torch
 from ..errors import InputError
 from ..files import write_whole
 from ..integers import format_integer
-from ..models.files import PRETRAINED
-from ..models.gpt import GPT
-from ..models.hugging_face import save_pretrained
+from ..models.config import PACKAGED
+from ..models.files import save
+from ..models.language import TrainableModel
 from ..text.splits import unseen
 from ..training import run_cache
 from ..training.config import differences
@@ -39,18 +40,18 @@ PROMPTS = 32  # at each place
 CARD = """\
 ---
 license: mit
-library_name: transformers
+library_name: {library}
 pipeline_tag: text-generation
 tags:
 - mathematics
 - number-theory
 ---
 
-# A small GPT of the arithmetic text
+# {title}
 
 Factor an integer, then factor its exponents, and so on: every n > 1 becomes a rooted tree, and a
 walk around the tree writes it as a Dyck word. This model continues the text of the words of 2, 3,
-4, …, one word after the other. It comes with arithmetext {version} under the name `pretrained`.
+4, …, one word after the other. It comes with arithmetext {version} under the name `{name}`.
 
 {description}.
 The weights are stored in bfloat16.
@@ -58,20 +59,58 @@ The weights are stored in bfloat16.
 ## Use
 
 ```
-nt generate pretrained --at 1e13 --words 8
+nt generate {name} --at 1e13 --words 8
 ```
 
 In Python, with arithmetext alone:
 
 ```python
 import arithmetext as nt
-from arithmetext.models.files import PRETRAINED, load
+from arithmetext.models.files import {variable}, load
 
-ours, _ = load(PRETRAINED)  # a torch.nn.Module, in float32
+ours, _ = load({variable})  # a torch.nn.Module, in float32
 window = nt.words(10**13 - {context}, 10**13)
 text = "".join(nt.unpack(int(word)) + " " for word in window)  # a space ends each word
 ```
 
+{transformers}## Training
+
+- Text: random windows of the paper's training ranges, which hold {trained} of the integers 2..{n}.
+  There is no corpus; the windows are made by a sieve when they are needed.
+- Tokenizer: {size} tokens. The commonest words have a token each; the others are spelled.
+- Length: {steps:,} steps of {batch:,} tokens, {millions:.1f} million tokens in all.
+- Optimizer: {optimizer}, learning rate {lr:g} with a warm-up of {warmup} steps and a cosine to 0.
+- Hardware: {device}, {threads} threads, in {precision}, PyTorch {torch}.
+- Time: {minutes:.0f} minutes.
+- Lowest validation loss: {loss:.3f} nats a word, before the weights were rounded.
+
+`record.json` has the configuration, the environment and the losses of this run.
+`nt train {name}` repeats the training. On a CPU it computes in float32, which takes longer. In
+another precision or on another device the weights come out slightly different.
+
+## Accuracy
+
+{rows}
+
+- *Words right* is the share of generated words that are right. At each place {prompts} prompts of
+  {context} tokens are continued by {context} tokens, always the likeliest one.{sliding}
+- *Nats per word* is the loss on {sequences} windows of true text at each place, each token
+  predicted from {shortest} to {longest} tokens before it.
+
+Intervals are 95 %, bootstrapped over prompts and windows. None of this text was used for training
+or validation. `nt evaluate {name} --at N --prompts {prompts}` measures the same numbers and
+many more, which takes hours on a CPU.
+
+## Limits
+
+- It is small, and it has read {millions:.1f} million tokens of a text of {trained} words.
+{reach}
+- It sees the words before n but not n itself, so it is neither a prime test nor a way to factor: it
+  guesses each word from what usually follows.
+- It was trained below {n}. The text gets harder as n grows.
+"""
+
+TRANSFORMERS = """\
 With transformers (`PRETRAINED` is the path of this folder):
 
 ```python
@@ -84,44 +123,41 @@ answer = model.generate(ids, max_new_tokens=8, do_sample=False)[0, -8:]
 print(tokenizer.decode(answer))  # the words of 10^13, 10^13 + 1, …, as the model guesses them
 ```
 
-## Training
-
-- Text: random windows of the paper's training ranges, which hold {trained} of the integers 2..{n}.
-  There is no corpus; the windows are made by a sieve when they are needed.
-- Tokenizer: {size} tokens. The commonest words have a token each; the others are spelled.
-- Length: {steps:,} steps of {batch:,} tokens, {millions:.1f} million tokens in all.
-- Optimizer: {optimizer}, learning rate {lr:g} with a warm-up of {warmup} steps and a cosine to 0.
-- Hardware: {device}, {threads} threads, in {precision}, compiled by PyTorch {torch}.
-- Time: {minutes:.0f} minutes.
-- Lowest validation loss: {loss:.3f} nats a word, before the weights were rounded.
-
-`record.json` has the configuration, the environment and the losses of this run.
-`nt train pretrained` repeats the training. On a CPU it computes in float32 and does not compile,
-which takes longer. In another precision or on another device the weights come out slightly
-different.
-
-## Accuracy
-
-{rows}
-
-- *Words right* is the share of generated words that are right. At each place {prompts} prompts of
-  {context} tokens are continued by {context} tokens, always the likeliest one. When the context is
-  full, its oldest quarter is dropped.
-- *Nats per word* is the loss on {sequences} windows of true text at each place, each token
-  predicted from {shortest} to {longest} tokens before it.
-
-Intervals are 95 %, bootstrapped over prompts and windows. None of this text was used for training
-or validation. `nt evaluate pretrained --at N --prompts {prompts}` measures the same numbers and
-many more, which takes hours on a CPU.
-
-## Limits
-
-- It is small, and it has read {millions:.1f} million tokens of a text of {trained} words.
-- It reads at most {context} tokens at once and has seen no later position, so cut longer prompts.
-- It sees the words before n but not n itself, so it is neither a prime test nor a way to factor: it
-  guesses each word from what usually follows.
-- It was trained below {n}. The text gets harder as n grows.
 """
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What the card says of one kind of model."""
+
+    title: str
+    variable: str  # the folder of the model, in `models.files`
+    library: str  # that can load it
+    transformers: str
+    sliding: str
+    reach: str
+
+
+KINDS = {
+    "pretrained": Kind(
+        title="A small GPT of the arithmetic text",
+        variable="PRETRAINED",
+        library="transformers",
+        transformers=TRANSFORMERS,
+        sliding=" When the\n  context is full, its oldest quarter is dropped.",
+        reach="- It reads at most {context} tokens at once and has seen no later position, so cut"
+        " longer prompts.",
+    ),
+    "longconv": Kind(
+        title="Long convolutions on the arithmetic text",
+        variable="LONGCONV",
+        library="arithmetext",
+        transformers="",
+        sliding="",
+        reach="- Each of its layers sees {context} tokens back, and prompts of any length can be"
+        " read. Prompts\n  much shorter than {context} tokens tell it little.",
+    ),
+}
 
 
 def publish(
@@ -132,20 +168,29 @@ def publish(
     Its model card and the record of the run (`training.run_cache`) come beside it.
     """
     about = run_folder(run)
-    for difference in differences(about.config, recipe("pretrained"))[:1]:
-        raise InputError(f"{run} is no run of the recipe pretrained: {difference} in the recipe")
+    name = recipe_of(run)
     trained = subject(str(run), places[0])
     model = trained.model
-    assert isinstance(model, GPT)
+    assert isinstance(model, TrainableModel)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(parameter.bfloat16())
     rows = [(at, *measure(trained, at, prompts)) for at in places]
-    card = model_card(about, model, rows, prompts)
-    save_pretrained(model, trained.tokenizer, folder, dtype=torch.bfloat16)
-    record = run_cache.new_record(run) | {"sources": run_cache.of_weights(folder)}
+    card = model_card(name, about, model, rows, prompts)
+    save(model, trained.tokenizer, folder, dtype=torch.bfloat16)
+    record = run_cache.new_record(run) | {"sources": run_cache.of_weights(name, folder)}
     write_whole(folder / run_cache.RECORD, json.dumps(record))
     write_whole(folder / "README.md", card)
+
+
+def recipe_of(run: Path) -> str:
+    """The recipe of a run, one of those with a model in the package; other runs are refused."""
+    config = run_folder(run).config
+    unlike = {name: differences(config, recipe(name)) for name in PACKAGED}
+    name = min(unlike, key=lambda name: len(unlike[name]))
+    for difference in unlike[name][:1]:
+        raise InputError(f"{run} is no run of the recipe {name}: {difference} in the recipe")
+    return name
 
 
 def measure(trained: EvaluatedModel, at: int, prompts: int) -> tuple[Estimate, Estimate]:
@@ -174,7 +219,11 @@ def shortest_context(length: int) -> int:
 
 
 def model_card(
-    about: RunFolder, model: GPT, rows: Sequence[tuple[int, Estimate, Estimate]], prompts: int
+    name: str,
+    about: RunFolder,
+    model: TrainableModel,
+    rows: Sequence[tuple[int, Estimate, Estimate]],
+    prompts: int,
 ) -> str:
     """The model card; `rows` are places with their accuracy and nats per word."""
     config, training = about.config, about.config.training
@@ -183,12 +232,18 @@ def model_card(
         f"| {format_integer(at)} | {format_estimate(accuracy)} | {format_estimate(nats)} |"
         for at, accuracy, nats in rows
     ]
-    context = model.config.context
+    context, kind = model.config.context, KINDS[name]
     return CARD.format(
         version=__version__,
+        name=name,
+        title=kind.title,
+        variable=kind.variable,
+        library=kind.library,
+        transformers=kind.transformers.format(prompt=context - 8),
+        sliding=kind.sliding,
+        reach=kind.reach.format(context=context),
         description=model.description,
         context=context,
-        prompt=context - 8,
         trained=format_integer(sum(hi - lo for lo, hi in config.text.train)),
         n=format_integer(config.n),
         size=config.tokens.size,
@@ -215,11 +270,12 @@ def model_card(
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m arithmetext.evaluation.publish",
-        description="Replace the model that comes with the package.",
+        description="Replace a model that comes with the package: the one with the recipe's name.",
     )
     parser.add_argument("run", metavar="RUN", type=Path, help="Folder of a finished run.")
     try:
-        publish(parser.parse_args().run, PRETRAINED)
+        run = parser.parse_args().run
+        publish(run, PACKAGED[recipe_of(run)])
     except InputError as error:
         parser.exit(2, f"{error}\n")
 

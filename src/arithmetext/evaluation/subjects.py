@@ -41,7 +41,7 @@ class EvaluatedModel:
 
 
 def subject(name: str, at: int) -> EvaluatedModel:
-    """The model with this name: a run's folder, pretrained, locator, ngram-K or oracle-B.
+    """The model with this name: a run's folder, or one that `nt evaluate --help` lists.
 
     A folder with the name of another model comes first. An oracle answers only for the 2^20
     integers from `at` on.
@@ -49,13 +49,13 @@ def subject(name: str, at: int) -> EvaluatedModel:
     folder = Path(name)
     if folder.is_dir():
         return _trained(folder, name)
-    if name == "pretrained":
-        return _trained(files.PRETRAINED, name)
+    if name in files.PACKAGED:
+        return _trained(files.PACKAGED[name], name)
     match = re.fullmatch(r"(locator|ngram|oracle)(?:-(\d{1,6}))?", name)
     if match is None or (match[1] == "locator") != (match[2] is None):
         raise InputError(
-            f"there is no folder {name}; models without a folder are: pretrained, locator, ngram-K"
-            " and oracle-B, such as ngram-8 and oracle-13"
+            f"there is no folder {name}; models without a folder are: {', '.join(files.PACKAGED)},"
+            " locator, ngram-K and oracle-B, such as ngram-8 and oracle-13"
         )
     if match[1] == "locator":
         bpe = BPE.train(256)

@@ -1,13 +1,21 @@
 """The shapes of the trained models. Nothing imports torch, so `nt recipes` starts fast."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from .gpt import GPT
     from .hmm import HMM
+    from .longconv import LongConv
 
 HEAD_DIM = 64  # the width of an attention head
+
+# The trained models that come with the package, by name; their README.md says how they were made.
+PACKAGED = {
+    "pretrained": Path(__file__).parent / "pretrained",
+    "longconv": Path(__file__).parent / "pretrained_longconv",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,3 +86,34 @@ class HMMConfig:
         from .hmm import HMM
 
         return HMM(self, vocabulary=tokens)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LongConvConfig:
+    """The shape of a model that filters its channels instead of attending."""
+
+    layers: int = 3
+    width: int = 192
+    # Distances that a filter sees, and the tokens of a training window; the model can read any
+    # number of tokens.
+    context: int = 4096
+
+    kind = "long convolutions"
+    sizes = ("layers", "width")
+    tasks = ("ntp",)
+    optimizers = ("adamw", "muon")
+
+    @property
+    def description(self) -> str:
+        layers = "1 layer" if self.layers == 1 else f"{self.layers} layers"
+        return f"{layers}, width {self.width}, filters over {self.context} tokens"
+
+    def matrix_weights(self, tokens: int) -> int:
+        """Number of weights in the matrices and filters, with a tokenizer of this size."""
+        return self.width * (self.layers * (10 * self.width + self.context) + tokens)
+
+    def build(self, tokens: int, task: Literal["ntp", "mlm"]) -> "LongConv":
+        """A new model with random weights."""
+        from .longconv import LongConv
+
+        return LongConv(self, vocabulary=tokens)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, g
 
 from ..errors import InputError
 from ..integers import parse_integer
-from ..models.config import GPTConfig, HMMConfig
+from ..models.config import GPTConfig, HMMConfig, LongConvConfig
 from ..text.ranges import MAX
 from ..text.splits import TRAINED_TO, Splits, splits
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..tokens import Tokenizer
 
 T = TypeVar("T")
-Model = type[GPTConfig] | type[HMMConfig]
+Model = type[GPTConfig] | type[HMMConfig] | type[LongConvConfig]
 
 # Masked modelling.
 PREDICTED_SHARE = 0.15  # share of positions that are predicted, unless a run sets another
@@ -75,7 +75,7 @@ class Config:
     direction: Literal["forward", "backward"] = "forward"  # the order in which words are read
     surrogate: int | None = None  # the seed of a surrogate text; None: the real text
     tokens: TokensConfig = field(default_factory=TokensConfig)
-    model: GPTConfig | HMMConfig = field(default_factory=GPTConfig)
+    model: GPTConfig | HMMConfig | LongConvConfig = field(default_factory=GPTConfig)
     training: TrainingConfig
 
     @property

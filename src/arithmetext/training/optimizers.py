@@ -4,7 +4,7 @@ Muon replaces the momentum of a matrix by the nearest orthogonal matrix, so that
 updates of the same size. Five steps of a Newton–Schulz iteration compute it with matrix products
 alone, for all matrices of one shape together. The update is scaled to the size of AdamW's (root
 mean square 0.2 times the learning rate), so both share one learning rate. Muon trains the matrices
-inside the blocks; AdamW trains the embeddings, biases and norms.
+inside the blocks; AdamW trains the embeddings, filters, biases and norms.
 """
 
 import math
@@ -25,15 +25,16 @@ RMS = 0.2  # root mean square of AdamW's updates in practice, at learning rate 1
 def make_optimizers(model: nn.Module, config: TrainingConfig) -> list[torch.optim.Optimizer]:
     """AdamW, or Muon and AdamW, for all parameters that are trained; only matrices decay."""
     matrices: list[tuple[str, Tensor]] = []
-    embeddings: list[tuple[str, Tensor]] = []
+    tables: list[tuple[str, Tensor]] = []  # embeddings and filters
     vectors: list[tuple[str, Tensor]] = []
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:
             continue
-        kind = vectors if parameter.ndim < 2 else matrices if "blocks." in name else embeddings
+        matrix = parameter.ndim == 2 and "blocks." in name
+        kind = matrices if matrix else tables if parameter.ndim > 1 else vectors
         kind.append((name, parameter))
     muon = config.optimizer == "muon"
-    decaying = embeddings if muon else [*matrices, *embeddings]
+    decaying = tables if muon else [*matrices, *tables]
     groups = [
         {"params": [p for _, p in decaying], "weight_decay": config.weight_decay},
         {"params": [p for _, p in vectors], "weight_decay": 0.0},

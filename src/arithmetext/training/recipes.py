@@ -7,7 +7,7 @@ from itertools import product
 from typing import Literal
 
 from ..errors import InputError
-from ..models.config import GPTConfig, HMMConfig
+from ..models.config import GPTConfig, HMMConfig, LongConvConfig
 from .config import Config, TokensConfig, TrainingConfig
 
 Task = Literal["ntp", "mlm"]
@@ -81,6 +81,44 @@ def pretrained() -> Config:
     )
 
 
+def longconv_laptop() -> Config:
+    """Two minutes on two CPU cores: filters instead of attention."""
+    return Config(
+        task="ntp",
+        tokens=TokensConfig(kind="words", size=1024),
+        model=LongConvConfig(layers=2, width=128, context=1024),
+        training=TrainingConfig(
+            steps=300,
+            batch=1 << 13,
+            optimizer="muon",
+            lr=1e-2,
+            warmup=60,
+            weight_decay=0.0,
+            interval=100,
+            validation=1 << 16,
+        ),
+    )
+
+
+def longconv() -> Config:
+    """The best model in the package: half an hour on two CPU cores, in bfloat16."""
+    return Config(
+        task="ntp",
+        tokens=TokensConfig(kind="words", size=1024),
+        model=LongConvConfig(layers=3, width=192, context=4096),
+        training=TrainingConfig(
+            steps=3600,
+            batch=1 << 13,
+            optimizer="muon",
+            lr=1e-2,
+            warmup=60,
+            weight_decay=0.0,
+            interval=200,
+            validation=1 << 17,
+        ),
+    )
+
+
 def hmm(conditioned: Conditioned, size: int) -> Config:
     """The paper's baseline, with two states per token."""
     batch = 1 << 18
@@ -128,6 +166,8 @@ def _recipes() -> Iterator[tuple[str, Callable[[], Config]]]:
         yield f"{task}-laptop", partial(laptop, task)
     yield "hmm-laptop", hmm_laptop
     yield "pretrained", pretrained
+    yield "longconv", longconv
+    yield "longconv-laptop", longconv_laptop
     for task in tasks:
         for size, rho in product(SIZES, RHOS):
             name = f"{task}-paper"

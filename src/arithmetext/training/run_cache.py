@@ -24,7 +24,7 @@ from typing import Any
 from .. import sources
 from ..errors import InputError
 from ..files import cache_folder, make_folder, sole_writer, write_whole
-from ..models.files import PRETRAINED, WEIGHTS
+from ..models.files import PACKAGED, WEIGHTS
 from . import monitor
 from .config import Config, from_json
 from .loop import train
@@ -45,12 +45,12 @@ class NotKept(InputError):
 def trained_run(config: Config) -> Path:
     """The folder of a finished run with this configuration; trains or resumes it if necessary.
 
-    If the model in the package has this configuration, it is the folder of that model.
+    If a model in the package has this configuration, it is the folder of that model.
     """
     if _kept is not None:
         raise NotKept("no weights were kept")
     folder = _folder(config)
-    if folder == PRETRAINED:
+    if folder in PACKAGED.values():
         _save(folder)
         return folder
     # A run writes this file at its end; only the last checkpoint follows.
@@ -102,15 +102,14 @@ def record(config: Config) -> dict[str, Any]:
 
 def made_by(config: Config) -> sources.Sources:
     """Digests of what made a model: the code of its training, or the weights in the package."""
-    if _is_in_package(config):
-        return of_weights(PRETRAINED)
-    return sources.of_module("training.loop")
+    name = _in_package(config)
+    return of_weights(name, PACKAGED[name]) if name else sources.of_module("training.loop")
 
 
-def of_weights(folder: Path) -> sources.Sources:
-    """The digest of the weights in a folder that is, or becomes, the model in the package."""
+def of_weights(name: str, folder: Path) -> sources.Sources:
+    """The digest of the weights in a folder that is, or becomes, this model in the package."""
     digest = hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest()[:12]
-    return {f"models/pretrained/{WEIGHTS}": digest}
+    return {f"models/{name}/{WEIGHTS}": digest}
 
 
 def is_trained(config: Config) -> bool:
@@ -204,14 +203,19 @@ def _runs() -> Path:
 
 
 def _folder(config: Config) -> Path:
-    if _is_in_package(config):
-        return PRETRAINED
+    name = _in_package(config)
+    if name:
+        return PACKAGED[name]
     return _runs() / f"{_digest(asdict(config))}-{_digest(made_by(config))}"
 
 
-def _is_in_package(config: Config) -> bool:
-    content = _read(PRETRAINED / RECORD)
-    return content is not None and from_json(content["config"]) == config
+def _in_package(config: Config) -> str | None:
+    """The name of the model in the package that has this configuration."""
+    for name, folder in PACKAGED.items():
+        content = _read(folder / RECORD)
+        if content is not None and from_json(content["config"]) == config:
+            return name
+    return None
 
 
 def _digest(value: Any) -> str:

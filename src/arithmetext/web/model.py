@@ -3,7 +3,6 @@
 import re
 from collections.abc import Generator
 from functools import lru_cache
-from importlib.resources import files
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from starlette.routing import Route
 
 from ..errors import InputError
 from ..integers import format_integer
+from ..models.config import PACKAGED
 from ..text.ranges import MAX
 from ..text.sieve import words
 from ..training.config import Config
@@ -44,11 +44,10 @@ _SHARED = 1 << 19  # integers that one oracle answers for: half of those that it
 def offered(request: Request) -> dict[str, str]:
     """The models that may be asked for: what `evaluation.subjects` calls each, by its name here."""
     folder, given = request.app.state.folder, request.app.state.models
-    pretrained = files("arithmetext.models").joinpath("pretrained").is_dir()
     runs = sorted(folders(folder, RUNS, "model/config.json"))
     return (
         {name: name for name in given}
-        | ({"pretrained": "pretrained"} if pretrained else {})
+        | {name: name for name, folder in PACKAGED.items() if folder.is_dir()}
         | {f"{RUNS}/{run.name}": str(run) for run in runs if _predicts_next_tokens(run)}
         | {name: name for name in BASELINES}
     )
