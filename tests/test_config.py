@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from arithmetext.cli.train import recipes as list_recipes
 from arithmetext.errors import InputError
-from arithmetext.models.gpt import GPTConfig
+from arithmetext.models.config import GPTConfig, HMMConfig
 from arithmetext.training.config import (
     Config,
     TokensConfig,
@@ -431,8 +431,14 @@ def test_the_names_of_recipes(capsys: pytest.CaptureFixture[str]) -> None:
         if isinstance(config.model, GPTConfig):
             width = f"{config.model.width},"
             assert model[:4] == [str(config.model.layers), "layers,", "width", width]
-        else:
+        elif isinstance(config.model, HMMConfig):
             assert model[:4] == ["HMM", "of", str(config.model.states), "states,"]
+        else:
+            taps = str(config.model.context)
+            assert model[2:] == [
+                *("width", f"{config.model.width},", "filters", "over", taps, "tokens,"),
+                *("muon,", f"{config.training.lr:g}"),
+            ]
     list_recipes(as_json=True)
     listed = json.loads(capsys.readouterr().out)
     assert listed == {name: asdict(recipe(name)) for name in RECIPES}
@@ -442,10 +448,10 @@ def test_the_names_of_recipes(capsys: pytest.CaptureFixture[str]) -> None:
 def test_recipes(name: str) -> None:
     config = RECIPES[name]()
     assert config.checked() == config == recipe(name)
-    gpt = isinstance(config.model, GPTConfig)
-    assert name == "pretrained" or name.startswith(f"{config.task}-" if gpt else "hmm-")
+    begin = {GPTConfig: (f"{config.task}-", "pretrained"), HMMConfig: "hmm-"}
+    assert name.startswith(begin.get(type(config.model), "longconv"))
     assert config.n == 10**11
-    for processes in (1, 2, 4, 8):
+    for processes in (1, 2, 4, 8) if config.windows_per_batch % 8 == 0 else (1, 2):
         micro, times = micro_batches(config, processes)
         assert micro * config.model.context <= config.training.device_batch
         assert micro * times * processes * config.model.context == config.training.batch
@@ -457,7 +463,7 @@ def test_recipes(name: str) -> None:
         assert config.model.width == 768 * rho
         assert (config.model.context, config.model.positions) == (1024, "learned")
         assert config.training.optimizer == "adamw"
-    elif gpt:
+    elif isinstance(config.model, GPTConfig):
         assert name in (f"{config.task}-laptop", "pretrained")
 
 

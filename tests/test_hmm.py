@@ -472,7 +472,7 @@ def test_folders_without_a_model(tmp_path: Path, tokenizer: WordTokens) -> None:
     right = json.loads(config.read_text())
     for wrong in ({"states": 6}, {"states": "5"}, {"colour": 1}, {"states": -1}):
         config.write_text(json.dumps(right | wrong))
-        assert "do not make an HMM" in refusal(lambda: files.load(folder))
+        assert "do not make a model of kind hmm" in refusal(lambda: files.load(folder))
     config.write_text(json.dumps(right | {"model_type": "llama"}))
     assert "holds no model" in refusal(lambda: files.load(folder))
     config.write_text(json.dumps(right))
