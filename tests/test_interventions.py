@@ -13,24 +13,29 @@ from torch import Tensor
 
 import arithmetext as nt
 from arithmetext.errors import InputError
+from arithmetext.evaluation import interventions
 from arithmetext.evaluation.activations import LabelledWindows, labelled_windows
 from arithmetext.evaluation.interventions import (
     CONDITIONS,
-    JOINT,
+    DOSES,
+    HELD,
     MODULUS,
+    NEXT_WORDS,
     POWERS,
-    PROBED,
+    PROJECTED,
     RANDOM,
+    RESIDUES,
     InterventionSettings,
     _by_word,
     _exponents,
     _from_integer,
-    _Oracle,
     _positions,
     _projections,
     _random_shift,
     _Window,
+    _WordProbabilities,
     intervention_responses,
+    moduli,
     summarise,
 )
 from arithmetext.evaluation.subjects import EvaluatedModel
@@ -65,10 +70,10 @@ def subject() -> EvaluatedModel:
 
 
 @cache
-def oracle() -> _Oracle:
+def oracle() -> _WordProbabilities:
     tokens = subject().tokenizer
     assert isinstance(tokens, WordTokens)
-    return _Oracle(AT, tokens)
+    return _WordProbabilities(AT, tokens)
 
 
 @cache
@@ -102,9 +107,8 @@ def test_a_shift_changes_one_residue(prime: int) -> None:
         assert not any(shift % q for p, q in POWERS.items() if p != prime)
 
 
-def test_the_modulus_and_the_joint_moduli() -> None:
+def test_the_modulus() -> None:
     assert lcm(*range(1, 20)) == MODULUS
-    assert JOINT == {2: 48, 3: 36, 5: 20, 7: 28, 11: 44, 13: 52, 17: 68, 19: 76}
 
 
 @pytest.mark.parametrize("prime", [2, 3, 19])
@@ -210,22 +214,47 @@ def fitted() -> dict[str, Tensor]:
     return _projections(subject(), HOW, 0, lambda _: None)
 
 
-@pytest.mark.parametrize(("name", "moduli"), [("residue", POWERS), ("joint", JOINT)])
-def test_projections_have_as_many_dimensions_as_their_controls(
-    name: str, moduli: dict[int, int]
-) -> None:
-    sizes = torch.tensor([[moduli[p] - 1 for p in HOW.primes]] * 2).float()
+@pytest.mark.parametrize("name", RANDOM)
+def test_projections_have_as_many_dimensions_as_their_controls(name: str) -> None:
+    if name == "next word":  # some of the 64 tokens of this model may not occur
+        alike = fitted()[name].diagonal(dim1=2, dim2=3).sum(2)
+        assert alike.unique().numel() == 2 and alike.max() < NEXT_WORDS
+        return
+    column = RESIDUES.index(name)
+    sizes = torch.tensor([[moduli(p)[column] - 1 for p in HOW.primes]] * 2).float()
     for projections in fitted()[name], fitted()[RANDOM[name]]:
         assert projections.shape == (2, 3, 128, 128)
         traces = projections.diagonal(dim1=2, dim2=3).sum(2)
         torch.testing.assert_close(traces, sizes, atol=0.05, rtol=0)
 
 
-def test_joint_holds_what_residue_holds() -> None:
+@pytest.mark.parametrize("name", RESIDUES[1:])
+def test_larger_moduli_hold_what_residue_holds(name: str) -> None:
     for row in range(2):
         for i in range(3):
-            residue, joint = fitted()["residue"][row, i], fitted()["joint"][row, i]
-            torch.testing.assert_close(joint @ residue, residue, atol=0.02, rtol=0.02)
+            residue, larger = fitted()["residue"][row, i], fitted()[name][row, i]
+            torch.testing.assert_close(larger @ residue, residue, atol=0.02, rtol=0.02)
+
+
+def test_held_words_stay() -> None:
+    """No change of a condition with `word held` is seen by what reads the next word."""
+    for name, held in HELD.items():
+        projection = fitted()[held]
+        torch.testing.assert_close(
+            fitted()["next word"] @ projection, torch.zeros_like(projection), atol=0.02, rtol=0
+        )
+        if name != "everything":  # and the rest is that of the condition itself
+            rest = fitted()[name] - fitted()["next word"] @ fitted()[name]
+            torch.testing.assert_close(projection, rest, atol=0.02, rtol=0.02)
+            assert projection.abs().max() > 0.1
+
+
+def test_random_directions_are_drawn_anew() -> None:
+    other = _projections(subject(), HOW, 1, lambda _: None)
+    for name in RANDOM.values():
+        rows = [*fitted()[name].flatten(0, 1), *other[name].flatten(0, 1)]
+        for i, a in enumerate(rows):
+            assert all((a - b).abs().max() > 0.01 for b in rows[:i])
 
 
 def test_the_whole_stream_after_the_last_layer_is_the_other_prediction() -> None:
@@ -252,22 +281,186 @@ def test_no_change_has_no_response() -> None:
 def test_shapes_and_counts() -> None:
     found, primes, windows = responses(), len(HOW.primes), HOW.tested
     for name in CONDITIONS:
-        assert found[name].shape == (HOW.seeds if name in PROBED else 1, 2, primes, windows)
+        assert found[name].shape == (HOW.seeds if name in PROJECTED else 1, 2, primes, windows)
     positions = found["positions"]
     assert positions.min() >= 1 and positions.max() <= HOW.positions
     for name in "right", "right here", "right there":
         assert (found[name] >= 0).all() and (found[name] <= positions).all()
-    # A prime's effect on itself is that of `joint` in the layer of the details.
+    # A prime's effect on itself is that of `with 4` in the layer of the details.
     for i in range(primes):
         np.testing.assert_array_equal(found["others there"][i, i], found["there"][i])
-        np.testing.assert_allclose(found["others"][i, i], found["joint"][0, 0, i], atol=1e-9)
-    assert not found["others"][0, 1:].any()  # every shift of 2 changes the exponent of 2
+        np.testing.assert_allclose(found["others"][:, i, i], found["with 4"][:, 0, i], atol=1e-9)
+    assert not found["others"][:, 0, 1:].any()  # every shift of 2 changes the exponent of 2
+
+
+# A model whose words are a known function of planted residues
+
+CODED = (5, 7)
+CODES = (20, 28)  # n modulo these is in the stream, each in dimensions of its own
+VOCABULARY = 64
+KINDS = 8  # of words in the stream: the commonest ones, and all others
+TABLES = {
+    # The word only depends on whether 5 divides n + 1, but on every residue modulo 7.
+    5: torch.zeros(5, VOCABULARY),
+    7: torch.randn(7, VOCABULARY, generator=torch.Generator().manual_seed(1)),
+}
+TABLES[5][-1] = torch.randn(VOCABULARY, generator=torch.Generator().manual_seed(2))
+for _table in TABLES.values():
+    _table *= 5
+    _table[:, :3] = 0  # of tokens that are no words
+PLANTED = InterventionSettings(
+    primes=CODED,
+    at=AT,
+    layers=(1,),
+    detailed=1,
+    windows=400,
+    tested=4,
+    blocks=2,
+    positions=8,
+    seeds=2,
+)
+
+
+class PlantedWindow:
+    """Its stream after layer 1 decides the prediction, and nothing else does."""
+
+    def __init__(self, model: "PlantedModel", stream: Tensor) -> None:
+        self.stream = [torch.zeros_like(stream), stream]
+        self.readout = model.readout
+        self.logits = stream @ self.readout
+
+    def predict(self, layer: int, positions: Tensor, x: Tensor) -> Tensor:
+        assert layer == 1 and len(positions) == len(x)
+        return x @ self.readout
+
+
+class PlantedModel:
+    """The stream: the classes modulo 20 and 28, the kinds of this and the next word, and noise."""
+
+    device = torch.device("cpu")
+    causal = True
+
+    def __init__(self) -> None:
+        self.to_fit: dict[bytes, Tensor] = {}  # integers of windows of the training text
+        self.to_test: dict[bytes, Tensor] = {}
+        self.width = sum(CODES) + 2 * KINDS + 64
+        self.readout = torch.zeros(self.width, VOCABULARY)
+        tables = [TABLES[p].repeat(4, 1) for p in CODED]
+        self.readout[: sum(CODES)] = torch.cat(tables)
+
+    def stream(self, ids: Tensor, integers: Tensor) -> Tensor:
+        classes = [torch.nn.functional.one_hot(integers % m, m) for m in CODES]
+        words = torch.nn.functional.one_hot(ids.clamp_max(KINDS - 1), KINDS)
+        rest = torch.zeros(len(ids), 64)
+        parts = torch.cat([*classes, rest, words, words.roll(-1, 0)], -1)
+        noise = torch.Generator().manual_seed(int(integers[0]))  # the same at every call
+        return parts + 0.01 * torch.randn(parts.shape, generator=noise)
+
+    def residual_stream(self, ids: Tensor) -> Tensor:
+        integers = [self.to_fit[row.numpy().tobytes()] for row in ids]
+        streams = [self.stream(*each) for each in zip(ids, integers, strict=True)]
+        return torch.stack([torch.zeros(*ids.shape, self.width), torch.stack(streams)])
+
+    def patched(self, ids: Tensor) -> PlantedWindow:
+        return PlantedWindow(self, self.stream(ids, self.to_test[ids.numpy().tobytes()]))
+
+
+@pytest.fixture(scope="module")
+def planted() -> Any:
+    """The model, and its responses; it knows the windows that it may be given."""
+    model = PlantedModel()
+    made = replace(subject(), model=model)  # type: ignore[arg-type]
+
+    def remember(windows: LabelledWindows, where: dict[bytes, Tensor]) -> LabelledWindows:
+        rows = windows.ids.view(-1, CONTEXT), windows.integers.view(-1, CONTEXT)
+        where.update({a.numpy().tobytes(): b for a, b in zip(*rows, strict=True)})
+        return windows
+
+    text = [made.trained]
+    for seed in range(2):
+        training = labelled_windows(
+            made.tokenizer, text, number=PLANTED.windows, length=CONTEXT, seed=2000 + seed
+        )
+        remember(training, model.to_fit)
+    remember(drawn(), model.to_test)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            interventions,
+            "_from_integer",
+            lambda *given: remember(_from_integer(*given), model.to_test),
+        )
+        yield made, intervention_responses(made, PLANTED)
+
+
+def test_planted_residues_are_all_that_matters(planted: Any) -> None:
+    _, found = planted
+    there = found["there"]
+    assert np.square(there).mean() > 1
+    for name in "residue", "with parity", "with 4", "everything":
+        assert error(found[name][:, 0], there) < 0.2
+    assert error(found["next word"][:, 0], there) > 0.5
+
+
+def error(found: NDArray[np.float64], expected: NDArray[np.float64]) -> float:
+    """Relative to the expected numbers; found has one more axis, of seeds."""
+    return float(np.sqrt(np.square(found - expected).mean() / np.square(expected).mean()))
+
+
+def test_doses_scale(planted: Any) -> None:
+    """Directions of two oracles add up to 0, so that responses are linear in the logits."""
+    _, found = planted
+    for i, dose in enumerate(DOSES):
+        np.testing.assert_allclose(
+            found["doses"][:, i], dose * found["with 4"][:, 0], rtol=1e-3, atol=1e-3
+        )
+
+
+def test_a_prime_that_does_not_matter_moves_nothing_and_another_what_it_must(planted: Any) -> None:
+    """Words depend on n modulo 7 even where 7 divides neither integer: so 7 moves 5, by its table.
+
+    Where 5 does not matter, its table has no effect.
+    """
+    made, found = planted
+    there = found["others there"]
+    assert error(found["others"][:, 0, 1] + there[0, 1], there[0, 1]) < 0.1
+    random = np.random.default_rng(0)
+    expected = np.zeros(PLANTED.tested)
+    for k in range(PLANTED.tested):
+        here = _Window(made, PLANTED, oracle(), drawn().ids[k], drawn().integers[k], random)
+        chosen = here.chosen[0]
+        chosen = chosen[~here.touched[1][chosen] & (here.there[1].numpy()[chosen] >= 0)]
+        n = here.next[chosen] - 1
+        change = TABLES[7][(n + here.shifts[1]) % 7] - TABLES[7][n % 7]
+        words = torch.cat([torch.zeros(len(n), 1), change[:, 3:]], 1)
+        expected[k] = (here.direction(0, chosen) * words).sum().item()
+    assert np.abs(expected).max() > 1
+    assert error(found["others"][:, 1, 0], expected) < 0.2
+
+
+def test_projections_are_fitted_on_other_windows_for_each_seed(planted: Any) -> None:
+    """Of the training text: the model knows no others there."""
+    made, _ = planted
+    first, second = (_projections(made, PLANTED, seed, lambda _: None) for seed in range(2))
+    for name in "residue", "with 4", "next word":
+        assert (first[name] - second[name]).abs().max() > 1e-4
+
+
+def test_the_next_word_is_read(planted: Any) -> None:
+    """Not the current one: what reads the next token is the same after the projection."""
+    made, _ = planted
+    projection = _projections(made, PLANTED, 0, lambda _: None)["next word"][0, 0]
+    stream = made.model.stream(drawn().ids[0], drawn().integers[0])
+    difference = stream[1:-1] - stream[:-2]
+    part = slice(made.model.width - KINDS, None)  # of the next token
+    lost = (difference @ projection.mT - difference)[:, part]
+    assert lost.square().sum() < 0.05 * difference[:, part].square().sum()
 
 
 def test_wrong_settings_are_refused() -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"primes": (2, 23)}, "interventions are for the primes 2, 3, 5, 7, 11, 13, 17, 19"),
         ({"detailed": 3}, r"layer 3 is not among the layers \(1, 2\)"),
+        ({"tested": 5}, "the number of test windows must be a multiple of 2"),
     ]
     for changes, message in cases:
         with pytest.raises(InputError, match=f"^{message}$"):

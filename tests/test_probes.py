@@ -15,12 +15,14 @@ from torch import Tensor
 from arithmetext.errors import InputError
 from arithmetext.evaluation.activations import labelled_windows
 from arithmetext.evaluation.probes import (
-    BAG,
     CONTROLS,
+    COUNTS,
     MODEL,
     ORDERED,
     POSITION,
+    SHORTEST,
     SHUFFLED,
+    TOKENS,
     UNTRAINED,
     Decoded,
     ProbeSettings,
@@ -37,7 +39,15 @@ from arithmetext.text.splits import blocks_near
 from arithmetext.tokens import WordTokens
 
 CONTEXT, PLACE, TRAINED = 64, 10**9, (4 * 10**8, 45 * 10**7)
-HOW = ProbeSettings(moduli=(2, 3, 5, 7), places=(PLACE,), windows=64, tested=60, blocks=4, seeds=2)
+HOW = ProbeSettings(
+    moduli=(2, 3, 5, 7),
+    places=(PLACE,),
+    windows=64,
+    token_windows=128,
+    tested=240,
+    blocks=4,
+    seeds=2,
+)
 PLANTED, LAYER, LAYERS = (3, 5), 1, 3
 
 
@@ -76,7 +86,7 @@ def subject() -> EvaluatedModel:
     seen = EvaluatedModel("planted", model, tokens, CONTEXT, (TRAINED,), (TRAINED,))
     texts = [[TRAINED]], [[block] for block in blocks_near(PLACE, seen.seen, HOW.blocks)]
     for text, seed in (texts[0], 1000), (texts[0], 1001), (texts[1], 0):
-        windows = labelled_windows(tokens, text, number=64, length=CONTEXT, seed=seed)
+        windows = labelled_windows(tokens, text, number=240, length=CONTEXT, seed=seed)
         for ids, integers in zip(windows.ids, windows.integers, strict=True):
             model.integers[ids.numpy().tobytes()] = integers
     return seen
@@ -132,24 +142,63 @@ def test_the_position_says_nothing() -> None:
 
 
 def test_the_last_words_tell_even_from_odd() -> None:
-    assert decoded()[2].controls[ORDERED].value > 0.9
-    assert decoded()[7].controls[BAG].value < 0.25
+    assert decoded()[2].controls[SHORTEST].value > 0.9
+    assert decoded()[2].ahead[SHORTEST].value > 0.5
+    assert decoded()[7].controls[COUNTS].value < 0.25
+
+
+def test_more_tokens_tell_more() -> None:
+    """With 64 tokens of context, the last 256 are the last 64."""
+    first, second, _ = (decoded()[7].controls[name].value for name in ORDERED)
+    assert second > first + 0.05
+
+
+def test_margins_are_paired_differences() -> None:
+    for found in decoded().values():
+        best = found.layers[-1][found.best_layer].value
+        for name, margin in found.margins.items():
+            assert margin.value == pytest.approx(best - found.controls[name].value)
+    planted = decoded()[5].margins
+    assert all(margin.low > 0 for margin in planted.values())
+    assert decoded()[7].margins[SHORTEST].high < 0
+
+
+def test_the_next_multiple_is_explained_where_it_is_planted() -> None:
+    """After the last layer, in which nothing is planted, by the text alone."""
+    for modulus, found in decoded().items():
+        assert found.ahead.keys() == {MODEL, UNTRAINED, *TOKENS}
+        assert found.ahead[MODEL].value == found.explained["class"][-1][modulus - 1]
+        assert found.ahead[MODEL].value < 0.05 > found.ahead[UNTRAINED].value
 
 
 def test_features_of_the_last_tokens() -> None:
     reader = _Reader(subject(), HOW.moduli)
     ids = labelled_windows(subject().tokenizer, [[TRAINED]], number=2, length=150, seed=0).ids
-    [bag], [ordered] = reader._bag(ids), reader._ordered(ids)
+    tokens = reader.tokens(ids)
+    assert tuple(tokens) == TOKENS
+    commonest = Counter(
+        labelled_windows(subject().tokenizer, [[TRAINED]], number=8, length=CONTEXT, seed=1000)
+        .ids.flatten()
+        .tolist()
+    )
+    assert int(reader.ranks[commonest.most_common(1)[0][0]]) == 0
+    assert sorted(reader.ranks.tolist()) == list(range(64))
+    [counts] = tokens[COUNTS]
     for row in range(2):
         for t in range(150):
             expected = Counter(ids[row, max(0, t - 63) : t + 1].tolist())
-            assert bag[row, t].tolist() == [expected[token] for token in range(64)]
-            classes = ordered[row, t].view(16, 33).argmax(1).tolist()
-            last = reader.classes[ids[row, max(0, t - 15) : t + 1]].tolist()
-            assert classes == [32] * (16 - len(last)) + last
-    assert ordered.sum(2).unique().tolist() == [16]
-    # The 32 commonest tokens have classes of their own.
-    assert sorted(reader.classes.tolist()) == [*range(32)] + [32] * 32
+            assert counts[row, t].tolist() == [expected[token] for token in range(64)]
+    for name, (length, classes) in ORDERED.items():
+        [ordered] = tokens[name]
+        assert ordered.shape == (2, 150, length * classes)
+        for t in 0, length - 2, length - 1, 149:
+            if t >= 150:
+                continue
+            found = ordered[0, t].view(length, classes)
+            last = reader.ranks[ids[0, max(0, t - length + 1) : t + 1]]
+            expected_rows = torch.nn.functional.one_hot(last, 64)[:, :classes].float()
+            missing = torch.zeros(length - len(last), classes)
+            assert torch.equal(found, torch.cat([missing, expected_rows]))
 
 
 @pytest.mark.parametrize(
@@ -159,7 +208,7 @@ def test_features_of_the_last_tokens() -> None:
         ({"moduli": (3, 5, 3)}, "name one modulus or more, each once"),
         ({"moduli": (3, 1)}, "a modulus is from 2 to 1000, not 1"),
         ({"moduli": (1001,)}, "a modulus is from 2 to 1000, not 1001"),
-        ({"tested": 61}, "the windows at a place must be a multiple of 4"),
+        ({"tested": 61}, "the number of test windows must be a multiple of 4"),
     ],
 )
 def test_wrong_settings_are_refused(changes: dict[str, Any], message: str) -> None:
@@ -226,7 +275,9 @@ def columns(m: int, basis: str) -> Any:
 
 
 def test_summary_of_made_up_scores() -> None:
-    how = ProbeSettings(moduli=(3, 4), places=(7,), windows=1, tested=4, blocks=2, seeds=3)
+    how = ProbeSettings(
+        moduli=(3, 4), places=(7,), windows=1, token_windows=1, tested=4, blocks=2, seeds=3
+    )
     ranges = position_ranges(8)  # (1, 4), (4, 8)
     assert ranges == [(1, 4), (4, 8)]
     hits = np.zeros((3, 2, 2, 2, 4), np.int32)  # seeds, layers, ranges, moduli, windows
@@ -236,15 +287,19 @@ def test_summary_of_made_up_scores() -> None:
     count = len(functions(3).names) + len(functions(4).names)
     errors, variances = np.ones((3, 2, count, 2)), np.full((count, 2), 2.0)
     errors[:, 1, 0] = 0  # layer 1, the first class modulo 3
+    errors[:, 1, 2] = 0.2  # and the last one
     arrays = {
         f"{MODEL} 7": hits,
-        "errors 7": errors,
+        f"errors {MODEL} 7": errors,
         "variances 7": variances,
         **{f"{name} 7": np.zeros((3, 1, 1, 2, 4), np.int32) for name in CONTROLS},
+        **{f"errors {name} 7": np.full((3, 1, count, 2), 1.5) for name in TOKENS},
     }
     untrained = np.zeros((3, 2, 1, 2, 4), np.int32)
-    untrained[:, 1] = 1
+    untrained[:, 1] = [1, 2, 1, 0]
     arrays[f"{UNTRAINED} 7"] = untrained
+    arrays[f"errors {UNTRAINED} 7"] = np.full((3, 2, count, 2), 1.0)
+    arrays[f"errors {UNTRAINED} 7"][:, 0] = 0.8  # the best layer counts
     three, four = summarise(arrays, how, 8, 7)
     assert [[each.value for each in row] for row in three.layers] == [[1, 0], [0, 0.5]]
     assert [[each.value for each in row] for row in four.layers] == [[0, 0], [0, 1]]
@@ -253,8 +308,26 @@ def test_summary_of_made_up_scores() -> None:
         **dict.fromkeys(CONTROLS, 0),
         UNTRAINED: 0.25,
     }
-    assert three.explained["class"] == [[0.5, 0.5, 0.5], [1, 0.5, 0.5]]
+    assert three.margins[SHORTEST] == pytest.approx((0.5, 0.5, 0.5))
+    # Blocks are the windows 0, 2 and 1, 3: the differences are 1/4, 1/4 in both.
+    assert three.margins[UNTRAINED] == pytest.approx((0.25, 0.25, 0.25))
+    assert three.explained["class"] == [[0.5, 0.5, 0.5], [1, 0.5, 0.9]]
     assert four.explained["class"] == [[0.5] * 4] * 2
     assert four.explained.keys() == {"class", "frequency"}
+    assert three.ahead[MODEL] == pytest.approx((0.9, 0.9, 0.9))  # the last layer
+    assert three.ahead[UNTRAINED] == pytest.approx((0.6, 0.6, 0.6))
+    assert three.ahead[COUNTS] == pytest.approx((0.25, 0.25, 0.25))
     # Between the blocks, the windows 0, 2 and 1, 3, the means are equal.
     assert three.layers[1][1] == pytest.approx((0.5, 0.5, 0.5))
+
+
+def test_the_mean_of_a_basis_is_that_of_every_other() -> None:
+    """Of functions that are not constant, in the regressions of the planted model."""
+    for modulus, found in decoded().items():
+        for layer in range(LAYERS):
+            mean = np.mean(found.explained["class"][layer])
+            widths = np.bincount(functions(modulus).owners)
+            names = [name for name, _ in functions(modulus).names]
+            modes = [w for w, name in zip(widths, names, strict=True) if name == "frequency"]
+            weighted = np.average(found.explained["frequency"][layer], weights=modes)
+            assert weighted == pytest.approx(mean, abs=0.01)

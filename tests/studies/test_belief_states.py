@@ -73,18 +73,29 @@ def test_joint_beliefs_have_products_that_can_be_read() -> None:
     result = committed("belief_states")
     assert [name(each) for each in singles(result.first)] == ["2", "3", "5"]
     assert [name(each) for each in several(result.first)] == ["2·3", "3·5"]
-    assert [name(each) for each in joint(result.first)] == ["2·3"]
+    assert [joint(each) for each in several(result.first)] == [True, False]
     assert {best_layer(each) for each in result.sets} == {2}
     text = study.in_short(result)
     assert "explains 0.90, 0.90 and 0.90" in text
-    assert "The posteriors of 2·3 are held jointly" in text
-    assert "Those of 3·5 are not" in text
+    assert text.endswith(
+        "The posteriors of 2·3 are held jointly: over 0.2 of their products can be read too. For"
+        " those of 3·5, no joint code was read: less than 0.2 of their products."
+    )
 
 
-def test_nothing_is_held_jointly() -> None:
-    result = made_up(0.205)  # the interval reaches below 0.2
-    assert not joint(result.first)
+@pytest.mark.parametrize(
+    ("product", "outcome", "text"),
+    [
+        (0.205, None, "For those of 2·3, it is not decided whether 0.2 of their products can be"),
+        (0.195, None, "For those of 2·3, it is not decided whether 0.2 of their products can be"),
+        (0.1, False, "For those of 2·3 and 3·5, no joint code was read: less than 0.2 of their"),
+    ],
+)
+def test_nothing_is_held_jointly(product: float, outcome: bool | None, text: str) -> None:
+    result = made_up(product)  # the intervals are ± 0.01
+    assert [joint(each) for each in several(result.first)] == [outcome, False]
     assert "jointly" not in study.in_short(result)
+    assert text in study.in_short(result)
     draw("belief_states", result)
 
 

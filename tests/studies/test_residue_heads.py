@@ -1,19 +1,21 @@
 """The roles of heads on made-up scores: what the texts and figures make of them."""
 
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from arithmetext.evaluation.estimates import Estimate
-from arithmetext.evaluation.head_roles import (
+from arithmetext.evaluation.ablation import (
     PRIMES,
+    Attention,
+    Distance,
     Head,
     HeadRoles,
-    attention_at,
     summarise,
-    telling_offset,
 )
+from arithmetext.evaluation.estimates import Estimate
 from arithmetext.paper.runs import TrainingFacts
 from arithmetext.paper.studies import residue_heads as study
 from arithmetext.paper.studies.residue_heads import Best, Result
@@ -41,16 +43,14 @@ def made_up() -> Result:
         "ablated": ablated.reshape(LAYERS, HEADS, groups, how.windows),
     }
     for p in PRIMES:
-        attention = np.full((2, LAYERS, HEADS, how.windows, p), 0.5 / p)
-        attention[1, ..., OFFSET] += 0.3
-        arrays[f"attention {p}"] = attention * 10
+        for residue, name in (OFFSET, "offsets"), (-OFFSET % p, "classes"):
+            attention = np.full((2, LAYERS, HEADS, how.windows, p), 0.5 / p)
+            attention[1, ..., residue] += 0.3
+            arrays[f"{name} {p}"] = attention * 10
+        arrays[f"distances {p}"] = np.ones((2, LAYERS, HEADS, 20))
         arrays[f"queries {p}"] = np.full((2, how.windows), 10)
     roles = summarise(arrays, how)
-    best = []
-    for prime, index in zip(PRIMES, study.costliest(roles), strict=True):
-        head = roles.heads[index]
-        offset = telling_offset(arrays, head, prime)
-        best.append(Best(prime, index, offset, *attention_at(arrays, how, head, prime, offset)))
+    best = [study._best(arrays, arrays, how, roles, prime) for prime in PRIMES]
     facts = TrainingFacts(2**28, 600.0, "H200", "a whole word", stand_in="")
     return Result(roles, best, how, facts)
 
@@ -64,7 +64,10 @@ def with_damage(rows: list[list[float]], best: list[int]) -> Result:
     heads = [Head(0, k, [certain(value) for value in row]) for k, row in enumerate(rows)]
     roles = HeadRoles(heads, [certain(1.5)] * 9, [100] * 9)
     share = certain(0.2)
-    chosen = [Best(p, k, 0, share, share) for p, k in zip(PRIMES, best, strict=True)]
+    both, distances = Attention(share, share), [Distance(5, 0.1, 0.2)]
+    chosen = [
+        Best(p, k, 0, both, share, 1, both, distances) for p, k in zip(PRIMES, best, strict=True)
+    ]
     facts = TrainingFacts(2**28, 600.0, "H200", "a whole word", stand_in="")
     return Result(roles, chosen, study.settings("gpu").shown, facts)
 
@@ -79,20 +82,13 @@ def test_the_made_up_heads_are_found() -> None:
     assert [best.head for best in result.best] == list(range(8))
     assert [best.offset for best in result.best] == [OFFSET] * 8
     for best in result.best:
-        assert best.divides.value == pytest.approx(0.5 / best.prime + 0.3)
-        assert best.otherwise.value == pytest.approx(0.5 / best.prime)
+        assert best.there.divides.value == pytest.approx(0.5 / best.prime + 0.3)
+        assert best.there.otherwise.value == pytest.approx(0.5 / best.prime)
+        assert best.same_class.value == pytest.approx(0.5 / best.prime)
     assert [each.prime for each in study.specialists(result)] == list(PRIMES)
     text = study.in_short(result)
     assert text.startswith("For 8 of the 8 primes up to 19, one head")
     assert "0.90 nats more where 11 is that prime (head 2.1)" in text
-
-
-def test_the_costliest_head_exceeds_all_other_groups() -> None:
-    heads = [row(1.0, p2=1.5), row(0.0, p2=0.6, p3=0.2), row(0.1, p3=0.3)]
-    roles = with_damage(heads, [0] * 8).roles
-    assert study.costliest(roles)[:2] == [0, 2]
-    # Of the others none gains: the head that loses least to its worst group.
-    assert study.costliest(roles)[2:] == [2] * 6
 
 
 def test_specialists() -> None:
@@ -108,7 +104,24 @@ def test_specialists() -> None:
     assert [each.largest_other for each in found] == [0.4, 0]
     text = study.in_short(result)
     assert "0.90 nats more where 2 is that prime (head 1.1) and 0.50 nats more where 7 is" in text
-    assert text.endswith("and at most 0.40 nats more in any other group.")
+    assert "and at most 0.40 nats more in any other group." in text
+    assert text.endswith("For 3, 5, 11, 13, 17 and 19 there is no such head.")
+
+
+def test_heads_that_cost_nothing_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the text that is shown, whatever the text said in which they were chosen."""
+    result, chosen = made_up(), {}
+
+    def keep(first: Any, second: Any, how: Any, choosing: Any, prime: int) -> Best:
+        chosen[prime] = next(best for best in result.best if best.prime == prime)
+        return replace(chosen[prime], head=11 if prime == 19 else chosen[prime].head)
+
+    model = SimpleNamespace(outputs=lambda *_: {}, training=lambda: result.training)
+    monkeypatch.setattr(study, "_best", keep)
+    monkeypatch.setattr(study, "summarise", lambda *_: result.roles)
+    found = study.run(replace(study.settings("gpu"), models=(model,)))
+    assert [best.prime for best in found.best] == list(PRIMES[:-1])
+    draw("residue_heads", found)
 
 
 def test_nothing_is_found() -> None:

@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arithmetext.evaluation.estimates import Estimate
+from arithmetext.evaluation.estimates import UNKNOWN, Estimate
 from arithmetext.evaluation.interventions import (
     CONDITIONS,
     DOSES,
-    PROBED,
+    HELD,
+    PROJECTED,
     RANDOM,
     summarise,
 )
@@ -21,7 +22,15 @@ from .cases import Case, committed, edited
 
 CASES: list[Case] = []  # the paper does not look inside the model
 
-SHARES = {"residue": 0.3, "joint": 0.6, "next word": 0.8, "everything": 0.95}
+SHARES = {
+    "residue": 0.3,
+    "with parity": 0.5,
+    "with 4": 0.6,
+    "with an odd prime": 0.35,
+    "next word": 0.8,
+    "everything": 0.95,
+    **{held: 0.04 for held in HELD.values()},
+}
 
 
 def made_up() -> Result:
@@ -37,14 +46,14 @@ def made_up() -> Result:
     arrays: dict[str, Any] = {"there": there, "positions": np.full((primes, tested), 32.0)}
     for name in CONDITIONS:
         share = SHARES.get(name) or SHARES[name.removeprefix("random ")] / 10
-        shape = how.seeds if name in PROBED else 1, layers, primes, tested
+        shape = how.seeds if name in PROJECTED else 1, layers, primes, tested
         arrays[name] = noisy(share * there, *shape)
     doses = np.array(DOSES)[:, None, None] * 0.6
     arrays["doses"] = noisy(doses * there, how.seeds, len(DOSES), primes, tested)
     arrays["others there"] = noisy(2.0, primes, primes, tested)
-    arrays["others"] = noisy(np.eye(primes)[..., None], primes, primes, tested)
+    arrays["others"] = noisy(np.eye(primes)[..., None], how.seeds, primes, primes, tested)
     for name in "others", "others there":
-        arrays[name][0, 1:] = 0  # 2 is always changed
+        arrays[name][..., 0, 1:, :] = 0  # 2 is always changed
     arrays["right"] = np.full((how.seeds, layers, primes, tested), 16.0)
     arrays["right here"], arrays["right there"] = np.full((2, primes, tested), [[[4.0]], [[24.0]]])
     facts = TrainingFacts(2**28, 600.0, "H200", "a whole word", stand_in="")
@@ -79,29 +88,46 @@ def test_a_used_residue_moves_predictions_twice_as_far_as_chance() -> None:
             f"primes.{k}.conditions.{name}.{layer}": share
             for k in range(len(primes))
             for name, share in {
-                "joint": Estimate(0.5, 0.4, 0.6),
-                RANDOM["joint"]: Estimate(0.1, 0.05, 0.15),
+                "with 4": Estimate(0.5, 0.4, 0.6),
+                RANDOM["with 4"]: Estimate(0.1, 0.05, 0.15),
             }.items()
         },
     )
-    assert study.used(base, "joint") == primes
+    assert study.used(base, "with 4") == primes
     assert "not clearly" not in study.in_short(base)
     weak = {
-        f"primes.0.conditions.joint.{layer}": Estimate(0.5, 0.3, 0.7),  # 2 × 0.15 is not below
-        f"primes.2.conditions.{RANDOM['joint']}.{layer}": Estimate(0.1, -0.1, 0.21),
-        f"primes.3.conditions.joint.{layer}": Estimate(-0.5, -0.6, -0.4),
-        f"primes.3.conditions.{RANDOM['joint']}.{layer}": Estimate(-0.5, -0.6, -0.4),
+        f"primes.0.conditions.with 4.{layer}": Estimate(0.5, 0.3, 0.7),  # 2 × 0.15 is not below
+        f"primes.2.conditions.{RANDOM['with 4']}.{layer}": Estimate(0.1, -0.1, 0.21),
+        f"primes.3.conditions.with 4.{layer}": Estimate(-0.5, -0.6, -0.4),
+        f"primes.3.conditions.{RANDOM['with 4']}.{layer}": Estimate(-0.5, -0.6, -0.4),
     }
     found = edited(base, weak)
-    assert study.used(found, "joint") == [3, 11, 13]
+    assert study.used(found, "with 4") == [3, 11, 13]
     assert "For p = 2, 5 and 7, the second of these effects is not clearly" in study.in_short(found)
 
 
 def test_in_short_names_the_moduli() -> None:
     text = study.in_short(made_up())
     assert "n mod 16, 9, 5, 7, 11 and 13 reads" in text
-    assert "n mod 48, 36, 20, 28, 44 and 52 reads" in text
+    assert "n mod 16, 36, 20, 28, 44 and 52 reads" in text
     assert text.count("30 %") == text.count("60 %") == text.count("80 %") == 6
+    assert "is held, the second of these effects is at most 4 %" in text
+    assert study.largest_crosstalk(made_up()) < 0.02
+
+
+def test_the_largest_effect_on_another_prime_is_named() -> None:
+    result = made_up()
+    spill = {"primes.4.others.1": Estimate(-0.3, -0.4, -0.2), "primes.2.others.2": UNKNOWN}
+    found = edited(result, spill)
+    assert study.largest_crosstalk(found) == 0.3
+    assert "moves the response to another prime by at most 30 %" in study.in_short(found)
+
+
+def test_held_effects_are_named() -> None:
+    result = made_up()
+    layer = result.interventions.layers.index(result.interventions.detailed)
+    held = {f"primes.3.conditions.{HELD['with 4']}.{layer}": Estimate(0.5, 0.4, 0.6)}
+    assert "effects is at most 50 %" in study.in_short(edited(result, held))
 
 
 @pytest.mark.parametrize("scale", ["laptop", "gpu", "paper"])

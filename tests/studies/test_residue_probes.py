@@ -9,8 +9,10 @@ from arithmetext.evaluation.estimates import Estimate
 from arithmetext.evaluation.probes import (
     CONTROLS,
     MODEL,
-    ORDERED,
     PRIMES,
+    SHORTEST,
+    TOKENS,
+    UNTRAINED,
     Decoded,
     functions,
     position_ranges,
@@ -50,55 +52,71 @@ def made_up() -> Result:
         arrays |= {f"{name} {at}": hits(1, 1, 0) for name in CONTROLS}
         arrays[f"variances {at}"] = np.full((len(names), how.blocks), 100.0)
         unexplained = np.array([0.2 if name == ("class", 4) else 0.8 for name in names])
-        arrays[f"errors {at}"] = np.broadcast_to(
-            100 * unexplained[:, None], (how.seeds, LAYERS, len(names), how.blocks)
-        )
+        for name, layers, share in (
+            (MODEL, LAYERS, unexplained[:, None]),
+            (UNTRAINED, LAYERS, 1),
+            *((each, 1, 0.9) for each in TOKENS),
+        ):
+            arrays[f"errors {name} {at}"] = np.broadcast_to(
+                100 * share, (how.seeds, layers, len(names), how.blocks)
+            )
     places = {at: summarise(arrays, how, CONTEXT, at) for at in how.places}
     facts = TrainingFacts(2**28, 600.0, "H200", "a whole word", stand_in="")
     tokens = "whole words as tokens", "pieces of words as tokens"
     return Result([ModelProbes(name, facts, RANGES, places) for name in tokens], how)
 
 
-def decoded(modulus: int, low: float, control: float, classes: list[float]) -> Decoded:
-    accuracy, other = Estimate(low, low, low), Estimate(control, control, control)
+def decoded(modulus: int, low: float, margins: dict[str, float], ahead: float = 0.0) -> Decoded:
+    """Read with this accuracy, better than the controls by at least these margins."""
+
+    def certain(value: float) -> Estimate:
+        return Estimate(value, value, value)
+
     return Decoded(
         modulus,
-        [[Estimate(0.1, 0.1, 0.1), accuracy]],
-        dict.fromkeys(CONTROLS, other),
-        {"class": [[0.0] * modulus, classes]},
+        [[certain(0.1), certain(low)]],
+        dict.fromkeys(CONTROLS, certain(0)),
+        {name: Estimate(0.5, margins.get(name, 0.2), 0.9) for name in CONTROLS},
+        {"class": [[0.0] * modulus, [0.0] * (modulus - 1) + [ahead]]},
+        {MODEL: Estimate(ahead, ahead - 0.1, ahead + 0.1), TOKENS[0]: Estimate(0.1, 0.05, 0.3)},
     )
 
 
-def test_known_primes_beat_chance_and_every_control() -> None:
+def test_read_primes_beat_chance_and_every_control() -> None:
     each = [
-        decoded(3, 0.5, 0.4, []),
-        decoded(5, 0.5, 0.6, []),
-        decoded(7, 0.14, 0.1, []),  # chance is 0.1429
-        decoded(11, 0.3, 0.2, []),
+        decoded(3, 0.5, {}),
+        decoded(5, 0.5, {SHORTEST: -0.01}),
+        decoded(7, 0.14, {}),  # chance is 0.1429
+        decoded(11, 0.3, {TOKENS[1]: -0.01}),
     ]
-    assert study.known_primes(each) == [3, 11]
-    best = Estimate(0.35, 0.29, 0.41)  # one control is enough, and its interval counts
-    unsure = edited(each[3], {f"controls.{ORDERED}": best})
-    assert study.known_primes([unsure]) == []
+    assert study.read_primes(each) == [3]
+    assert study.read_primes(each, [UNTRAINED, SHORTEST]) == [3, 11]
 
 
-def test_the_next_multiple_is_the_last_class() -> None:
-    each = decoded(5, 0.5, 0.4, [0.1, 0.2, 0.3, 0.2, 0.9])
-    assert study.next_multiple(each) == pytest.approx((0.9, 0.2))
+def test_the_best_control_must_be_beaten() -> None:
+    each = [decoded(p, 0.5, {}, ahead) for p, ahead in ((3, 0.39), (5, 0.41))]
+    assert study.best_map(each[0]).value == 0.1
+    assert [one.modulus for one in study.ahead_of_text(each)] == [5]
 
 
 def test_the_largest_prime_that_is_used() -> None:
     ahead = {2: 0.9, 3: 0.8, 5: 0.51, 7: 0.5, 11: 0.9}
-    each = [decoded(p, 0.5, 0.4, [0.0] * (p - 1) + [share]) for p, share in ahead.items()]
+    each = [decoded(p, 0.5, {}, share) for p, share in ahead.items()]
     assert study.largest_used(each) == 5  # 7 ends the row
     assert study.largest_used(each[3:]) == 1
 
 
-def with_classes(result: Result, ahead: float) -> Result:
-    """The last layer tells with this R² whether p divides n + 1."""
+def test_other_classes() -> None:
+    each = decoded(5, 0.5, {})
+    each.explained["class"][-1][:] = [0.1, 0.2, 0.3, 0.2, 0.9]
+    assert study.other_classes(each) == pytest.approx(0.2)
+
+
+def with_control(result: Result, field: str, name: str, value: Estimate) -> Result:
+    """The same number for every prime at the first place."""
     place = next(iter(result.models[0].places))
     edits = {
-        f"models.0.places.{place}.{k}.explained.class.-1.-1": ahead
+        f"models.0.places.{place}.{k}.{field}.{name}": value
         for k, each in enumerate(result.models[0].places[place])
         if each.modulus in PRIMES
     }
@@ -107,25 +125,24 @@ def with_classes(result: Result, ahead: float) -> Result:
 
 def test_in_short() -> None:
     result = committed("residue_probes")
-    used = study.in_short(with_classes(result, 0.75))
-    assert "a regression explains 75 % of the variance of whether p divides n + 1" in used
-    assert "(means over the primes from 3 to 61)" in used
-    unused = study.in_short(with_classes(result, 0.4))
-    assert unused == used.split(" In the last layer")[0]
-    place = next(iter(result.models[0].places))
-    controls = {
-        f"models.0.places.{place}.{k}.controls.{ORDERED}": Estimate(1, 1, 1)
-        for k in range(len(result.probes.moduli))
-    }
-    nothing = study.in_short(with_classes(edited(result, controls), 0.4))
+    used = study.in_short(with_control(result, "ahead", MODEL, Estimate(0.75, 0.7, 0.8)))
+    assert "regressions explain 75 %, 75 %" in used and "the best map 10 %, 10 %" in used
+    assert "up to p = 61 near" in used
+    unused = study.in_short(with_control(result, "ahead", MODEL, Estimate(0.05, 0, 0.1)))
+    assert "the last layer tells for no prime better than these maps" in unused
+    assert "More than half of it is explained up to p = 1 near" in unused
+    worse = Estimate(-0.1, -0.2, -0.05)
+    text = study.in_short(with_control(result, "margins", TOKENS[1], worse))
+    assert "for none of them better than every linear map of up to 256 tokens" in text
+    nothing = study.in_short(with_control(result, "margins", SHORTEST, worse))
     assert nothing.startswith("No linear probe reads n mod p")
 
 
 def test_the_made_up_result_is_found() -> None:
     result = made_up()
-    known = study.known_primes(result.models[0].primes)
+    known = study.read_primes(result.models[0].primes)
     assert {2, 3, 5, 7, 11, 13} <= set(known)
-    assert study.in_short(result).startswith("For the primes 2, 3, 5, 7, 11")
+    assert study.in_short(result).startswith("For p = 2, 3, 5, 7, 11")
     assert {each.best_layer for each in result.models[0].primes[:6]} == {BEST}
 
 

@@ -46,9 +46,9 @@ def probe(
     text that it was not trained on. Prints how often n mod p is read right in the second half of
     the context, where n is the integer of the last word read.
 
-    The columns `16 tokens` and `untrained` are controls: the same probe reads the last 16 tokens in
-    order, or a model that was not trained. --json prints all intervals, other controls, earlier
-    positions, and the R² of single functions of n mod p.
+    The columns `untrained`, `16 tokens`, … are controls: the same probe reads a model that was not
+    trained, or the last tokens in order, fitted on four times as many windows. --json prints all
+    intervals, other controls, earlier positions, and the R² of single functions of n mod p.
     """
     from ..evaluation.probes import ProbeSettings, position_ranges, probe_scores, summarise
     from ..evaluation.subjects import subject
@@ -56,7 +56,7 @@ def probe(
     places = tuple(parse_integer(n) for n in at or ["1e13"])
     moduli = tuple(parse_integer(p) for p in primes.split(","))
     tested = -(-windows // BLOCKS) * BLOCKS
-    how = ProbeSettings(moduli, places, windows, tested, BLOCKS, seeds).checked()
+    how = ProbeSettings(moduli, places, windows, 4 * windows, tested, BLOCKS, seeds).checked()
     model = subject(run, places[0])
     if not model.trained:
         raise InputError(f"{run} has no training text to fit probes on")
@@ -93,8 +93,9 @@ def _table(decoded: "list[Decoded]") -> str:
     from ..evaluation.estimates import format_estimate
     from ..evaluation.probes import ORDERED, UNTRAINED
 
+    controls = UNTRAINED, *ORDERED
     layers = range(1, len(decoded[0].layers[-1]))
-    header = ["p", "chance", "tokens", *map(str, layers), "best", "16 tokens", "untrained"]
+    header = ["p", "chance", "tokens", *map(str, layers), "best", *controls]
     rows = [header]
     for each in decoded:
         last = each.layers[-1]
@@ -104,7 +105,7 @@ def _table(decoded: "list[Decoded]") -> str:
                 f"{each.chance:.3f}",
                 *(f"{estimate.value:.3f}" for estimate in last),
                 format_estimate(last[each.best_layer]),
-                *(f"{each.controls[name].value:.3f}" for name in (ORDERED, UNTRAINED)),
+                *(f"{each.controls[name].value:.3f}" for name in controls),
             ]
         )
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

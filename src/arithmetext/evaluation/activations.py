@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..text.splits import Range
+from ..text.splits import Range, blocks_near
 from ..tokens import Tokenizer
 from ..torch import WindowDataset
+from .subjects import EvaluatedModel
 
 BATCH = 4  # windows read together
 
@@ -51,3 +52,20 @@ def labelled_windows(
     windows = [datasets[k % len(texts)].window(k) for k in range(number)]
     ids, integers = (torch.stack([window[name] for window in windows]) for name in ("ids", "n"))
     return LabelledWindows(ids, integers)
+
+
+def windows_near(
+    model: EvaluatedModel, at: int, *, number: int, blocks: int, seed: int
+) -> LabelledWindows:
+    """Random windows near one integer, in text that the model has not seen.
+
+    Window k is from block k % blocks, of a million integers each.
+    """
+    texts = [[block] for block in blocks_near(at, model.seen, blocks)]
+    return labelled_windows(model.tokenizer, texts, number=number, length=model.context, seed=seed)
+
+
+def check_shared(windows: int, blocks: int) -> None:
+    """Every block of the text must have as many windows."""
+    if windows % blocks:
+        raise InputError(f"the number of test windows must be a multiple of {blocks}")

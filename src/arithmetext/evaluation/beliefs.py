@@ -27,10 +27,6 @@ three parts, each with mean 0:
   carry it linearly, and a joint one does;
 - correlation: π_m − π_a π_b, what the reader knows beyond the two separate beliefs.
 
-Since n mod a and n mod b are independent, predictions of π_a and π_b have almost no covariance,
-whatever the model does. So `overlap` also compares the directions of both beliefs without the
-covariance of the stream.
-
 A probe of true residues estimates the same function as a probe of beliefs, with more noise, because
 a calibrated belief is the mean of the truth given the words. So beliefs are told from hard guesses
 by what the outputs are closer to: the belief, or the residue that it holds to be likeliest.
@@ -39,10 +35,10 @@ Intervals are over blocks of the text and over seeds, each with its own training
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from math import gcd, lcm, prod
-from typing import NamedTuple, cast
+from math import lcm, prod
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -50,24 +46,23 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import InputError
-from ..models.language import TrainableModel
 from ..search.residues import RestCounts, estimate, primes_up_to, smooth_parts
 from ..text.sieve import Words, words_of_windows
 from ..text.splits import Range, blocks_near
 from ..text.windows import TEST, TRAIN, Windows, generator
 from ..tokens import Tokenizer
+from .activations import check_shared
 from .estimates import Estimate, statistic_over_blocks
 from .linear import Affine, Moments, regression
 from .subjects import EvaluatedModel
 
-BATCH = 32  # windows read together
+_BATCH = 32  # windows read together
 _SAMPLE = 1 << 21  # integers from which the probabilities of words are estimated
 _GAP = 1 << 20  # test windows lie between a place and the integers counted for it
 _LARGEST_PART = 10**9  # smooth parts above this have a probability below 1e-8 in all
 _IMPOSSIBLE = -80.0  # log-probability of a word that contradicts its residue
 
 PARTS = ("whole", "additive", "product", "correlation")
-_RANK = 1e-4  # singular values below this share of the largest count as zero
 _TIE = 1e-6  # residues are equally likely if their probabilities differ by less
 
 Floats = NDArray[np.float64]
@@ -134,8 +129,8 @@ class Reader:
         windows, length = words.shape
         rows = torch.from_numpy(codes.reshape(words.shape))
         found = torch.empty(windows, length, membership.shape[1])
-        for first in range(0, windows, BATCH):  # few enough that a batch fits the cache
-            batch = rows[first : first + BATCH]
+        for first in range(0, windows, _BATCH):  # few enough that a batch fits the cache
+            batch = rows[first : first + _BATCH]
             score = torch.zeros(len(batch), self.modulus)  # by the residue of the first integer
             for k in range(length):
                 shift = k % self.modulus
@@ -143,7 +138,7 @@ class Reader:
                 score -= score.amax(1, keepdim=True)
                 score.clamp_(min=_IMPOSSIBLE)  # the exponential is slow where it underflows
                 weights = score.exp().reshape(len(batch), -1, needed).sum(1)
-                found[first : first + BATCH, k] = weights @ membership
+                found[first : first + _BATCH, k] = weights @ membership
         result = {}
         for m, part in zip(moduli, torch.split(found, list(moduli), 2), strict=True):
             # From the residues of the first integer to those of the integer of word k.
@@ -216,12 +211,6 @@ class BeliefSettings:
         names = (f"{each.start + 1}–{each.stop}" for each in self.ranges)
         return "all", *names, "uncertain"
 
-    @property
-    def pairs(self) -> tuple[tuple[int, int], ...]:
-        """The pairs of coprime moduli whose directions are compared."""
-        alone = self.singles
-        return tuple((a, b) for i, a in enumerate(alone) for b in alone[i + 1 :] if gcd(a, b) == 1)
-
 
 @dataclass(frozen=True)
 class _Sample:
@@ -234,8 +223,8 @@ class _Sample:
 
     def activations(self, model: EvaluatedModel) -> Iterator[tuple[slice, Tensor]]:
         """The stream at the ends of the words, [layers + 1, windows, words, width], in batches."""
-        for first in range(0, len(self.ids), BATCH):
-            part = slice(first, first + BATCH)
+        for first in range(0, len(self.ids), _BATCH):
+            part = slice(first, first + _BATCH)
             stream = model.model.residual_stream(self.ids[part])
             ends = self.ends[part].to(stream.device)[None, :, :, None]
             yield part, stream.gather(2, ends.expand(len(stream), -1, -1, stream.shape[3]))
@@ -262,9 +251,6 @@ def belief_scores(model: EvaluatedModel, how: BeliefSettings) -> Scores:
       [places, seeds, layers, sets, dimensions, blocks]
     - kept_exact: the share of the belief's own variance in its first dimensions,
       [places, sets, dimensions]
-    - overlap: the root mean square cosine between the directions of two beliefs,
-      [seeds, layers, pairs, 2], in the metric of the covariance (so it is the correlation of what
-      the probes read) and without it.
     """
     _check(model, how)
     training = model.trained[-1]
@@ -278,17 +264,7 @@ def belief_scores(model: EvaluatedModel, how: BeliefSettings) -> Scores:
         ]
         fits.append(_fit(model, _sample(model.tokenizer, reader, starts, how), how))
     found = [_test(model, place, fits, how) for place in how.places]
-    scores = {name: np.stack([each[name] for each in found]) for name in found[0]}
-    return scores | {"overlap": _overlaps(fits, how)}
-
-
-def untrained(model: EvaluatedModel, seed: int = 0) -> EvaluatedModel:
-    """A model of the same configuration with random weights, as a control."""
-    trained = cast(TrainableModel, model.model)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        fresh = trained.config.build(model.tokenizer.size, "ntp")
-    return replace(model, name=f"untrained {model.name}", model=fresh.for_inference(trained.device))
+    return {name: np.stack([each[name] for each in found]) for name in found[0]}
 
 
 def _check(model: EvaluatedModel, how: BeliefSettings) -> None:
@@ -301,10 +277,7 @@ def _check(model: EvaluatedModel, how: BeliefSettings) -> None:
         )
     if not model.trained:
         raise InputError(f"{model.name} has no training ranges to fit probes on")
-    if how.windows % how.blocks:
-        raise InputError(
-            f"{how.windows} windows cannot be shared equally by {how.blocks} blocks of the text"
-        )
+    check_shared(how.windows, how.blocks)
     for moduli in how.sets:
         if how.modulus % prod(moduli) or lcm(*moduli) != prod(moduli):
             raise InputError(
@@ -557,30 +530,6 @@ def _stack(found: Sequence[Scores]) -> Scores:
     """Scores of several sets, layers or seeds together; a name may be missing in some sets."""
     names = dict.fromkeys(name for each in found for name in each)
     return {name: np.stack([each[name] for each in found if name in each]) for name in names}
-
-
-def _overlaps(fits: Sequence[Sequence[_Fit]], how: BeliefSettings) -> Floats:
-    """How much the directions of the beliefs of each pair overlap, [seeds, layers, pairs, 2]."""
-    return np.array([[_overlaps_of_layer(fit, how) for fit in by_layer] for by_layer in fits])
-
-
-def _overlaps_of_layer(fit: _Fit, how: BeliefSettings) -> list[list[float]]:
-    """[pairs, 2]: of what the probes read, and of the directions in the stream."""
-    cross, found = fit.moments.cross_covariance(), []
-    for pair in how.pairs:
-        a, b = (how.columns[m,]["belief"] for m in pair)
-        aa, ab, bb = (
-            fit.probe.weights[:, i].double().mT @ cross[:, j] for i, j in ((a, a), (a, b), (b, b))
-        )  # covariances of outputs of the probes
-        left, right = (torch.linalg.pinv(each, rtol=_RANK) for each in (aa, bb))
-        canonical = torch.trace(left @ ab @ right @ ab.mT)
-        u, v = (
-            torch.linalg.svd(cross[:, each], full_matrices=False)[0][:, : m - 1]
-            for each, m in zip((a, b), pair, strict=True)
-        )
-        squares = torch.stack([canonical, (u.mT @ v).square().sum()]) / (min(pair) - 1)
-        found.append(squares.sqrt().tolist())
-    return found
 
 
 @dataclass(frozen=True, kw_only=True)

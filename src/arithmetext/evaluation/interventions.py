@@ -8,15 +8,22 @@ window. If the model now predicts the words that suit the other residue, it uses
 Only positions count before integers that differ in the exponent of this prime and of no other prime
 up to 19. (If q divides n, the shift may change n mod q², and so the exponent of another prime.)
 
-    residue     what a probe for n mod q reads there: its LEACE projection (linear.py)
-    joint       what a probe for n mod 4q reads there, or n mod 48 for q = 16
-    next word   what a probe for the next word reads there
-    everything  the whole residual stream at this position
-    random …    as many random directions, drawn with the covariance of the stream
+    residue            what a probe for n mod q reads there: its LEACE projection (linear.py)
+    with parity        what a probe for n mod 2q reads there
+    with 4             what a probe for n mod 4q reads there
+    with an odd prime  what a probe for n mod 3q reads there, or n mod 5q for p = 3
+    next word          what a probe for the next word reads there
+    everything         the whole residual stream at this position
+    …, word held       the same, without the part that a probe for the next word reads
+    random …           as many random directions, drawn with the covariance of the stream
 
 If the model has one code for n mod q whatever the other residues are, `residue` is enough. If its
-code for n mod q differs between even and odd n, only `joint` holds it. If it has put together the
-next word from residues before, `next word` holds it.
+code differs between even and odd n, only `with parity` and `with 4` hold it.
+
+The oracles only differ where q, or another power of p, divides one of the two next integers. So an
+effect of `residue` may be that of the residue as such, or of the guess of the next word that the
+model has already made from it. `word held` tells them apart, as far as a linear probe reads the
+guess: it leaves what this probe reads unchanged.
 
 Two oracles say which words suit the residues: one distribution given the residues of this window,
 and one given those of the other. The *response* of a prediction P is Σ (other − this) log P, the
@@ -40,10 +47,9 @@ from ..models.patching import PatchedWindow
 from ..progress import Advance, progress
 from ..search.residues import smooth_parts
 from ..text.sieve import words
-from ..text.splits import blocks_near
 from ..tokens import Tokenizer, WordTokens
 from ..tokens.training import FIRST
-from .activations import LabelledWindows, labelled_windows
+from .activations import LabelledWindows, check_shared, labelled_windows, windows_near
 from .estimates import Estimate, ratio_over_blocks
 from .linear import Moments, leace, random_projection
 from .probes import one_hot
@@ -51,14 +57,16 @@ from .subjects import EvaluatedModel
 
 POWERS = {2: 16, 3: 9, 5: 5, 7: 7, 11: 11, 13: 13, 17: 17, 19: 19}
 MODULUS = prod(POWERS.values())  # lcm(1, …, 19)
-JOINT = {p: lcm(q, 12 if p == 2 else 4) for p, q in POWERS.items()}
 
-PROBED = ("residue", "joint", "next word")
-RANDOM = {name: f"random {name}" for name in PROBED}
-CONDITIONS = (*PROBED, "everything", *RANDOM.values())
+RESIDUES = ("residue", "with parity", "with 4", "with an odd prime")
+NEXT_WORD, EVERYTHING = "next word", "everything"
+HELD = {name: f"{name}, word held" for name in ("residue", "with 4", EVERYTHING)}
+RANDOM = {name: f"random {name}" for name in ("residue", "with 4", NEXT_WORD)}
+PROJECTED = (*RESIDUES, NEXT_WORD, *HELD.values(), *RANDOM.values())
+CONDITIONS = (*PROJECTED, EVERYTHING)
 DOSES = (0.25, 0.5, 0.75, 1.25, 1.5, 2.0)
 
-_NEXT_WORDS = 64  # classes of next words: the commonest ones, and all others together
+NEXT_WORDS = 64  # classes of next words: the commonest ones, and all others together
 _TRAINING_SEEDS = 2000  # seeds of the windows that the projections are fitted on
 
 
@@ -80,9 +88,17 @@ class InterventionSettings:
             raise InputError(f"interventions are for the primes {', '.join(map(str, POWERS))}")
         if self.detailed not in self.layers:
             raise InputError(f"layer {self.detailed} is not among the layers {self.layers}")
-        if self.tested % self.blocks:
-            raise InputError(f"the windows must be a multiple of {self.blocks}")
+        check_shared(self.tested, self.blocks)
         return self
+
+
+def moduli(prime: int) -> tuple[int, ...]:
+    """The moduli of the probes in `RESIDUES`.
+
+    >>> moduli(2), moduli(3), moduli(7)
+    ((16, 16, 16, 48), (9, 18, 36, 45), (7, 14, 28, 21))
+    """
+    return tuple(lcm(POWERS[prime], other) for other in (1, 2, 4, 5 if prime == 3 else 3))
 
 
 _Projections = dict[str, Tensor]  # [layers, primes, width, width] each; for column vectors
@@ -90,7 +106,7 @@ _Projections = dict[str, Tensor]  # [layers, primes, width, width] each; for col
 
 def _changed(how: _Projections, condition: str, row: int, prime: int, difference: Tensor) -> Tensor:
     """The part of a difference, [positions, width], that a condition replaces."""
-    return difference if condition == "everything" else difference @ how[condition][row, prime].mT
+    return difference if condition == EVERYTHING else difference @ how[condition][row, prime].mT
 
 
 def _projections(
@@ -105,40 +121,46 @@ def _projections(
         seed=_TRAINING_SEEDS + seed,
     )
     commonest = torch.bincount(windows.ids.flatten()).argsort(descending=True, stable=True)
-    next_words = torch.full((model.tokenizer.size,), _NEXT_WORDS - 1)
-    next_words[commonest[: _NEXT_WORDS - 1]] = torch.arange(len(commonest[: _NEXT_WORDS - 1]))
-    moduli = [each[p] for p in how.primes for each in (POWERS, JOINT)]
+    next_words = torch.full((model.tokenizer.size,), NEXT_WORDS - 1)
+    next_words[commonest[: NEXT_WORDS - 1]] = torch.arange(len(commonest[: NEXT_WORDS - 1]))
+    sizes = [*(m for prime in how.primes for m in moduli(prime)), NEXT_WORDS]
     half = slice(model.context // 2, -1)
     sums: list[Moments] = []
     for _, batch in windows.batches():
         stream = model.model.residual_stream(batch.ids)[list(how.layers)][:, :, half]
         if not sums:
-            targets = sum(moduli) + _NEXT_WORDS
-            sums = [Moments(stream.shape[-1], targets, stream.device) for _ in how.layers]
-        words_after = F.one_hot(next_words[batch.ids[:, 1:]], _NEXT_WORDS)[:, half.start :]
-        y = torch.cat([one_hot(batch.integers[:, half], moduli), words_after], -1)
+            sums = [Moments(stream.shape[-1], sum(sizes), stream.device) for _ in how.layers]
+        words_after = F.one_hot(next_words[batch.ids[:, 1:]], NEXT_WORDS)[:, half.start :]
+        y = torch.cat([one_hot(batch.integers[:, half], sizes[:-1]), words_after], -1)
         for moments, x in zip(sums, stream, strict=True):
             moments.add(x.flatten(0, 1), y.flatten(0, 1).to(stream.device))
         advance(len(batch))
     random = torch.Generator().manual_seed(seed)
-    sizes = [*moduli, _NEXT_WORDS]
-    found: dict[str, list[Tensor]] = {name: [] for name in (*PROBED, *RANDOM.values())}
+    ends = np.cumsum(sizes)
+    found: dict[str, list[Tensor]] = {name: [] for name in PROJECTED}
     for moments in sums:
-        covariance, ends = moments.covariance(), np.cumsum(sizes)
-        read = [
+        covariance = moments.covariance()
+        *read, next_word = (
             leace(moments, slice(end - size, end)) for end, size in zip(ends, sizes, strict=True)
-        ]
-        noise = [random_projection(covariance, size - 1, random) for size in sizes]
-        for names, each in (PROBED, read), (RANDOM.values(), noise):
-            alone, joint, next_word = names
-            found[alone] += each[:-1:2]
-            found[joint] += each[1::2]
-            found[next_word] += [each[-1]] * len(how.primes)
+        )
+        others = torch.eye(len(covariance), device=next_word.device) - next_word
+        for k, prime in enumerate(how.primes):
+            each = dict(zip(RESIDUES, read[k * len(RESIDUES) :], strict=False))
+            each[NEXT_WORD] = next_word
+            each |= {
+                held: others if name == EVERYTHING else others @ each[name]
+                for name, held in HELD.items()
+            }
+            counts = dict(zip(RESIDUES, moduli(prime), strict=True)) | {NEXT_WORD: NEXT_WORDS}
+            for name, control in RANDOM.items():
+                each[control] = random_projection(covariance, counts[name] - 1, random)
+            for name, projection in each.items():
+                found[name].append(projection)
     shape = len(how.layers), len(how.primes), len(covariance), len(covariance)
     return {name: torch.stack(each).view(shape) for name, each in found.items()}
 
 
-class _Oracle:
+class _WordProbabilities:
     """The probabilities of words given the residues modulo `MODULUS` and the size of n."""
 
     def __init__(self, at: int, tokens: WordTokens) -> None:
@@ -159,7 +181,7 @@ class _Window:
         self,
         model: EvaluatedModel,
         how: InterventionSettings,
-        oracle: _Oracle,
+        oracle: _WordProbabilities,
         ids: Tensor,
         integers: Tensor,
         random: np.random.Generator,
@@ -210,12 +232,12 @@ def intervention_responses(
     """Responses, summed over the changed positions of each window.
 
     "there", [primes, windows]: of the model that reads the other window. The same for each
-    condition, [seeds, layers, primes, windows]; for doses of `joint` in the layer `detailed`,
-    "doses" [seeds, doses, primes, windows]. "others", [changed primes, measured primes, windows],
-    and "others there": the response to the measured prime where the changed one does not matter.
-    "right", "right here" and "right there": at how many positions the other oracle's likeliest word
-    is also the likeliest of the changed (`joint`), the unchanged and the other window's prediction;
-    "positions": of how many.
+    condition, [seeds, layers, primes, windows]; for doses of `with 4` in the layer `detailed`,
+    "doses", [seeds, doses, primes, windows]. "others", [seeds, changed primes, measured primes,
+    windows], and "others there", without seeds: the response to the measured prime where the
+    changed one does not matter. "right", "right here" and "right there": at how many positions the
+    other oracle's likeliest word is also the likeliest of the changed (`with 4`), the unchanged and
+    the other window's prediction; "positions": of how many.
     """
     how.checked()
     tokens = model.tokenizer
@@ -226,10 +248,10 @@ def intervention_responses(
         name: np.zeros(shape)
         for name, shape in {
             "there": (primes, tested),
-            **dict.fromkeys(CONDITIONS, (1, layers, primes, tested)),
-            **dict.fromkeys(PROBED, (how.seeds, layers, primes, tested)),
+            **dict.fromkeys(PROJECTED, (how.seeds, layers, primes, tested)),
+            EVERYTHING: (1, layers, primes, tested),
             "doses": (how.seeds, len(DOSES), primes, tested),
-            "others": (primes, primes, tested),
+            "others": (how.seeds, primes, primes, tested),
             "others there": (primes, primes, tested),
             "right": (how.seeds, layers, primes, tested),
             "right here": (primes, tested),
@@ -240,14 +262,8 @@ def intervention_responses(
     total = how.seeds * how.windows + tested
     with progress("interventions", total, "windows") as advance:
         fitted = [_projections(model, how, seed, advance) for seed in range(how.seeds)]
-        windows = labelled_windows(
-            tokens,
-            [[block] for block in blocks_near(how.at, model.seen, how.blocks)],
-            number=tested,
-            length=model.context,
-            seed=1,
-        )
-        oracle, random = _Oracle(how.at, tokens), np.random.default_rng(0)
+        windows = windows_near(model, how.at, number=tested, blocks=how.blocks, seed=1)
+        oracle, random = _WordProbabilities(how.at, tokens), np.random.default_rng(0)
         for k in range(tested):
             window = _Window(model, how, oracle, windows.ids[k], windows.integers[k], random)
             for prime in range(primes):
@@ -289,27 +305,24 @@ def _measure(
             return window.here.predict(layer, places, stream + change)
 
         for seed, projections in enumerate(fitted):
-            for condition in PROBED:
-                change = _changed(projections, condition, row, prime, difference)
-                logits = predict(change)
+            for condition in PROJECTED:
+                logits = predict(_changed(projections, condition, row, prime, difference))
                 arrays[condition][seed, row, prime] = response(logits) - unchanged
-                if condition == "joint":
+                if condition == "with 4":
                     arrays["right"][seed, row, prime] = right(logits)
-            change = _changed(projections, "joint", row, prime, difference)
+            change = _changed(projections, "with 4", row, prime, difference)
             if layer == how.detailed:
                 for i, dose in enumerate(DOSES):
                     arrays["doses"][seed, i, prime] = response(predict(dose * change)) - unchanged
-        for condition in ("everything", *RANDOM.values()):
-            change = _changed(fitted[0], condition, row, prime, difference)
-            arrays[condition][0, row, prime] = response(predict(change)) - unchanged
-    _measure_others(window, prime, how, fitted[0], arrays)
+        arrays[EVERYTHING][0, row, prime] = response(predict(difference)) - unchanged
+    _measure_others(window, prime, how, fitted, arrays)
 
 
 def _measure_others(
     window: _Window,
     prime: int,
     how: InterventionSettings,
-    projections: _Projections,
+    fitted: Sequence[_Projections],
     arrays: dict[str, NDArray[np.float64]],
 ) -> None:
     """The response to other primes where this one is changed but does not matter."""
@@ -325,15 +338,17 @@ def _measure_others(
         direction, places = window.direction(other, keep), window.places[keep]
         stream, difference = window.stream(prime, how.detailed, keep)
         row = how.layers.index(how.detailed)
-        change = _changed(projections, "joint", row, prime, difference)
-        logits = (
-            window.here.logits[places],
-            window.here.predict(how.detailed, places, stream + change),
-            window.windows[other].logits[window.there[other][keep]],
-        )
-        here, changed, there = (float((direction * _by_word(each)).sum()) for each in logits)
-        arrays["others"][prime, other] = changed - here
+
+        def response(logits: Tensor, direction: Tensor = direction) -> float:
+            return float((direction * _by_word(logits)).sum())
+
+        here = response(window.here.logits[places])
+        there = response(window.windows[other].logits[window.there[other][keep]])
         arrays["others there"][prime, other] = there - here
+        for seed, projections in enumerate(fitted):
+            change = _changed(projections, "with 4", row, prime, difference)
+            changed = response(window.here.predict(how.detailed, places, stream + change))
+            arrays["others"][seed, prime, other] = changed - here
 
 
 def _by_word(logits: Tensor) -> Tensor:
@@ -394,7 +409,7 @@ class Intervention:
     doses: list[Estimate]  # shares
     others: list[Estimate]  # shares of the responses to each prime, itself included
     right_here: Estimate  # share of positions where the likeliest word suits the other residue
-    right: list[Estimate]  # after changing `joint`, by layer
+    right: list[Estimate]  # after changing `with 4`, by layer
     right_there: Estimate
 
 
@@ -422,7 +437,7 @@ def summarise(
                 },
                 [share(arrays["doses"][:, i, a]) for i in range(len(DOSES))],
                 [
-                    share(arrays["others"][None, a, b], arrays["others there"][a, b])
+                    share(arrays["others"][:, a, b], arrays["others there"][a, b])
                     for b in range(len(how.primes))
                 ],
                 share(arrays["right here"][None, a], positions),

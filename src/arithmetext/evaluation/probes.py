@@ -1,24 +1,31 @@
 """Linear probes: can n modulo m be read off a model's residual stream?
 
 A probe is a linear classifier (linear.py) for one modulus, one layer and one range of positions. It
-is fitted on windows from the training text and tested on other text. The controls share windows,
-code and number of samples with the probes:
+is fitted on windows from the training text and tested on other text. The controls share code and
+tested windows with the probes:
 
     untrained        the same model with its initial random weights
-    shuffled labels  a random integer in place of n at each token of the training windows
+    shuffled labels  a random integer in place of n at each token of the training windows: at chance
+                     by construction, so this checks the code alone
     position         sines and cosines of the position, with the periods of all moduli
-    last 64 tokens   how often each token is among the last 64
-    last 16 tokens   which tokens these are, in order
+    16 tokens        which tokens the last 16 are, in order: the 32 commonest, and all others
+    64 tokens        the same of the last 64: the 12 commonest, and all others
+    256 tokens       the same of the last 256: the 4 commonest, and all others
+    counts           how often each token is among the last 64
+
+The last four are linear maps of the text. They have up to 1024 features, so that they need more
+windows than the probes; these cost little, since no model reads them.
 
 Layer 0 is the embedding: the token alone, and its position if positions are learned.
 
 Whether a linear probe succeeds depends on the functions of n mod m that it is asked for. So the
 regressions behind the probes are also scored on single functions: the indicators of the classes,
 the Fourier modes cos and sin of 2πkn/m, and, for prime m, the characters of the multiplicative
-group.
+group. The functions that are not constant have the same mean R² in every orthogonal basis, because
+the regressions are linear in them. So only the spread within a basis can tell bases apart.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -33,9 +40,8 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..progress import progress
-from ..text.splits import blocks_near
-from .activations import labelled_windows
-from .estimates import Estimate, over_seeds_and_blocks
+from .activations import check_shared, labelled_windows, windows_near
+from .estimates import UNKNOWN, Estimate, over_seeds_and_blocks, ratio_over_blocks
 from .linear import Affine, Moments, classifier, regression
 from .subjects import EvaluatedModel
 
@@ -43,11 +49,13 @@ PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
 POWERS = (4, 8, 16, 9, 27, 25, 49)
 
 MODEL, UNTRAINED, SHUFFLED = "model", "untrained", "shuffled labels"
-POSITION, BAG, ORDERED = "position", "last 64 tokens", "last 16 tokens"
-CONTROLS = (UNTRAINED, SHUFFLED, POSITION, BAG, ORDERED)
+POSITION, COUNTS = "position", "counts"
+ORDERED = {"16 tokens": (16, 32), "64 tokens": (64, 12), "256 tokens": (256, 4)}  # with classes
+SHORTEST = "16 tokens"
+TOKENS = (*ORDERED, COUNTS)  # linear maps of the text
+CONTROLS = (UNTRAINED, SHUFFLED, POSITION, *TOKENS)
 
-_BAG, _ORDERED = 64, 16  # tokens that these controls see
-_COMMONEST = 32  # tokens that `last 16 tokens` tells apart; the others are one class
+_COUNTED = 64  # tokens
 
 _TRAINING_SEEDS = 1000  # seeds of training windows begin here, those of test windows at 0
 
@@ -59,19 +67,19 @@ class ProbeSettings:
     moduli: tuple[int, ...]
     places: tuple[int, ...]
     windows: int  # that the probes of one seed are fitted on
+    token_windows: int  # that the maps of the text of one seed are fitted on
     tested: int  # windows at each place
     blocks: int  # of a million integers each, that the tested windows are drawn from
     seeds: int  # sets of training windows
 
     def checked(self) -> "ProbeSettings":
         """The settings, if they make sense."""
+        if not self.moduli or len(set(self.moduli)) < len(self.moduli):
+            raise InputError("name one modulus or more, each once")
         for modulus in self.moduli:
             if not 2 <= modulus <= 1000:
                 raise InputError(f"a modulus is from 2 to 1000, not {modulus}")
-        if len(set(self.moduli)) < len(self.moduli):
-            raise InputError("a modulus is named twice")
-        if self.tested % self.blocks:
-            raise InputError(f"the windows at a place must be a multiple of {self.blocks}")
+        check_shared(self.tested, self.blocks)
         return self
 
 
@@ -140,40 +148,39 @@ def probe_scores(model: EvaluatedModel, how: ProbeSettings) -> dict[str, NDArray
     """Fit all probes and test them at each place.
 
     "model AT": hits, [seeds, layers, ranges, moduli, windows]; each control the same, with the last
-    range alone. "errors AT", [seeds, layers, functions, blocks], and "variances AT", [functions,
-    blocks]: squared errors of the regressions in the last range, and variances of the functions.
+    range alone. "errors model AT", [seeds, layers, functions, blocks]: squared errors of the
+    regressions in the last range; the same for the untrained model and the maps of the text.
+    "variances AT", [functions, blocks]: variances of the functions.
     """
     how.checked()
     ranges = position_ranges(model.context)
     reader = _Reader(model, how.moduli)
     fitted: list[_Probes] = []
-    total = how.seeds * how.windows + len(how.places) * how.tested
+    total = how.seeds * (how.windows + how.token_windows) + len(how.places) * how.tested
     with progress("probes", total, "windows") as advance:
         for seed in range(how.seeds):
-            windows = labelled_windows(
-                model.tokenizer,
-                [model.trained],
-                number=how.windows,
-                length=model.context,
-                seed=_TRAINING_SEEDS + seed,
-            )
             sums = _Sums(how.moduli, ranges, seed)
-            for _, batch in windows.batches():
-                sums.add(reader.features(batch.ids), batch.integers)
-                advance(len(batch))
+            for read, number in (
+                (reader.activations, how.windows),
+                (reader.tokens, how.token_windows),
+            ):
+                windows = labelled_windows(
+                    model.tokenizer,
+                    [model.trained],
+                    number=number,
+                    length=model.context,
+                    seed=_TRAINING_SEEDS + seed,
+                )
+                for _, batch in windows.batches():
+                    sums.add(read(batch.ids), batch.integers)
+                    advance(len(batch))
             fitted.append(sums.fit())
         arrays: dict[str, NDArray[Any]] = {}
         for at in how.places:
-            windows = labelled_windows(
-                model.tokenizer,
-                [[block] for block in blocks_near(at, model.seen, how.blocks)],
-                number=how.tested,
-                length=model.context,
-                seed=0,
-            )
-            test = _Test(how, ranges, len(fitted[0].regressions))
+            windows = windows_near(model, at, number=how.tested, blocks=how.blocks, seed=0)
+            test = _Test(how, ranges)
             for part, batch in windows.batches():
-                features = reader.features(batch.ids)
+                features = reader.activations(batch.ids) | reader.tokens(batch.ids)
                 for seed, probes in enumerate(fitted):
                     test.add(seed, probes, features, batch.integers, part)
                 advance(len(batch))
@@ -193,33 +200,35 @@ class _Reader:
             model.tokenizer, [model.trained], number=8, length=model.context, seed=_TRAINING_SEEDS
         )
         counts = torch.bincount(sample.ids.flatten(), minlength=self.vocabulary)
-        self.classes = torch.full((self.vocabulary,), _COMMONEST)
-        commonest = counts.argsort(descending=True, stable=True)[:_COMMONEST]
-        self.classes[commonest] = torch.arange(len(commonest))
+        self.ranks = counts.argsort(descending=True, stable=True).argsort()  # 0 for the commonest
 
-    def features(self, ids: Tensor) -> dict[str, Tensor]:
+    def activations(self, ids: Tensor) -> dict[str, Tensor]:
         return {
             MODEL: self.model.residual_stream(ids),
             UNTRAINED: self.untrained.residual_stream(ids),
             POSITION: self._position(ids),
-            BAG: self._bag(ids),
-            ORDERED: self._ordered(ids),
         }
+
+    def tokens(self, ids: Tensor) -> dict[str, Tensor]:
+        ordered = {name: self._ordered(ids, *each) for name, each in ORDERED.items()}
+        return {**ordered, COUNTS: self._counts(ids)}
 
     def _position(self, ids: Tensor) -> Tensor:
         turns = torch.arange(ids.shape[1])[:, None] * 2 * pi / torch.tensor(self.moduli)
         waves = torch.cat([turns.cos(), turns.sin()], 1).to(self.device)
         return waves.expand(1, *ids.shape, -1)
 
-    def _bag(self, ids: Tensor) -> Tensor:
+    def _counts(self, ids: Tensor) -> Tensor:
         before = F.one_hot(ids, self.vocabulary).cumsum(1)
-        earlier = F.pad(before, (0, 0, _BAG, 0))[:, : ids.shape[1]]
+        earlier = F.pad(before, (0, 0, _COUNTED, 0))[:, : ids.shape[1]]
         return (before - earlier)[None].float().to(self.device)
 
-    def _ordered(self, ids: Tensor) -> Tensor:
-        padded = F.pad(self.classes[ids], (_ORDERED - 1, 0), value=_COMMONEST)
-        last = padded.unfold(1, _ORDERED, 1)  # [windows, tokens, _ORDERED]
-        return F.one_hot(last, _COMMONEST + 1).flatten(2)[None].float().to(self.device)
+    def _ordered(self, ids: Tensor, length: int, classes: int) -> Tensor:
+        """Which of the commonest tokens each of the last `length` is; all others are zeros."""
+        tokens = F.pad(self.ranks[ids], (length - 1, 0), value=self.vocabulary).to(self.device)
+        last = tokens.unfold(1, length, 1)  # [windows, tokens, length]
+        features = last[..., None] == torch.arange(classes, device=self.device)
+        return features.flatten(2)[None].float()
 
 
 class _Sums:
@@ -236,12 +245,11 @@ class _Sums:
         # always right or nearly always wrong.
         anything = torch.randint(1 << 40, integers.shape, generator=self.random)
         shuffled = one_hot(anything, self.moduli)
-        last = self.ranges[-1]
-        for where in self.ranges:
-            self._add(MODEL, where, features[MODEL], targets)
-        self._add(SHUFFLED, last, features[MODEL], shuffled)
-        for control in features.keys() - {MODEL}:
-            self._add(control, last, features[control], targets)
+        for source, x in features.items():
+            for where in self.ranges if source == MODEL else self.ranges[-1:]:
+                self._add(source, where, x, targets)
+            if source == MODEL:
+                self._add(SHUFFLED, self.ranges[-1], x, shuffled)
 
     def _add(self, source: str, where: tuple[int, int], x: Tensor, y: Tensor) -> None:
         """x: [layers, windows, tokens, features]; y: [windows, tokens, targets]."""
@@ -257,7 +265,10 @@ class _Sums:
     def fit(self) -> "_Probes":
         return _Probes(
             {key: [classifier(m, self.moduli) for m in each] for key, each in self.moments.items()},
-            [regression(moments) for moments in self.moments[MODEL, self.ranges[-1]]],
+            {
+                source: [regression(moments) for moments in self.moments[source, self.ranges[-1]]]
+                for source in (MODEL, UNTRAINED, *TOKENS)
+            },
         )
 
 
@@ -266,18 +277,18 @@ class _Probes:
     """Fitted on the windows of one seed."""
 
     classifiers: dict[tuple[str, tuple[int, int]], list[Affine]]  # by source and range; layers
-    regressions: list[Affine]  # of the model in the last range, by layer
+    regressions: dict[str, list[Affine]]  # in the last range, by layer
 
 
 class _Test:
     """Hits and squared errors of probes in the windows of one place."""
 
-    def __init__(self, how: ProbeSettings, ranges: Sequence[tuple[int, int]], layers: int) -> None:
+    def __init__(self, how: ProbeSettings, ranges: Sequence[tuple[int, int]]) -> None:
         self.how, self.ranges = how, ranges
         self.hits: dict[str, NDArray[np.int32]] = {}
-        count = sum(len(functions(modulus).names) for modulus in how.moduli)
-        self.errors = np.zeros((how.seeds, layers, count, how.blocks))
-        self.variances = np.zeros((count, how.blocks))
+        self.count = sum(len(functions(modulus).names) for modulus in how.moduli)
+        self.errors: dict[str, Floats] = {}
+        self.variances = np.zeros((self.count, how.blocks))
 
     def add(
         self,
@@ -300,10 +311,17 @@ class _Test:
                     right = (each.argmax(0) == n % modulus).sum(1)
                     hits[seed, layer, index, k, windows] = right.cpu().numpy()
         last = slice(*self.ranges[-1])
-        for layer, fitted in enumerate(probes.regressions):
-            self._add_errors(
-                seed, layer, fitted(features[MODEL][layer][:, last]), integers[:, last], windows
-            )
+        n = integers[:, last]
+        targets = one_hot(n, self.how.moduli).to(features[MODEL].device).float()
+        if seed == 0:
+            for part, y in self._by_modulus(targets):
+                self._add_squares(self.variances[part], y - 1 / y.shape[-1], windows)
+        for source, layers in probes.regressions.items():
+            errors = self._errors_of(source, len(layers))
+            for layer, probe in enumerate(layers):
+                wrong = targets - probe(features[source][layer][:, last])
+                for part, off in self._by_modulus(wrong):
+                    self._add_squares(errors[seed, layer, part], off, windows)
 
     def _hits_of(self, source: str, layers: int) -> NDArray[np.int32]:
         if source not in self.hits:
@@ -312,25 +330,26 @@ class _Test:
             self.hits[source] = np.zeros(shape, np.int32)
         return self.hits[source]
 
-    def _add_errors(
-        self, seed: int, layer: int, predicted: Tensor, integers: Tensor, windows: slice
-    ) -> None:
-        """predicted: [windows, tokens, targets]; integers: [windows, tokens]."""
-        targets = one_hot(integers, self.how.moduli).to(predicted.device).float()
-        sizes = list(self.how.moduli)
-        wrong = torch.split(targets - predicted, sizes, -1)
-        variable = torch.split(targets, sizes, -1)
-        blocks = np.arange(windows.start, windows.start + len(integers)) % self.how.blocks
+    def _errors_of(self, source: str, layers: int) -> Floats:
+        shape = self.how.seeds, layers, self.count, self.how.blocks
+        return self.errors.setdefault(source, np.zeros(shape))
+
+    def _by_modulus(self, values: Tensor) -> Iterator[tuple[slice, Tensor]]:
+        """The functions of each modulus, and its part of values of all, [..., Σ moduli]."""
         start = 0
-        for modulus, off, y in zip(sizes, wrong, variable, strict=True):
-            part = slice(start, start + len(functions(modulus).names))
-            np.add.at(self.errors[seed, layer, part].T, blocks, _squares(off))
-            if seed == layer == 0:
-                np.add.at(self.variances[part].T, blocks, _squares(y - 1 / modulus))
-            start = part.stop
+        for each in torch.split(values, list(self.how.moduli), -1):
+            stop = start + len(functions(each.shape[-1]).names)
+            yield slice(start, stop), each
+            start = stop
+
+    def _add_squares(self, sums: Floats, values: Tensor, windows: slice) -> None:
+        """Add the squares of all functions; sums: [functions, blocks], values: [windows, …, m]."""
+        blocks = np.arange(windows.start, windows.start + len(values)) % self.how.blocks
+        np.add.at(sums.T, blocks, _squares(values))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        return {**self.hits, "errors": self.errors, "variances": self.variances}
+        errors = {f"errors {source}": each for source, each in self.errors.items()}
+        return {**self.hits, **errors, "variances": self.variances}
 
 
 def _squares(x: Tensor) -> Floats:
@@ -356,8 +375,12 @@ class Decoded:
 
     modulus: int
     layers: list[list[Estimate]]  # accuracy by range of positions and layer
-    controls: dict[str, Estimate]  # accuracy in the last range; of the untrained model's best layer
+    # In the last range of positions; of the untrained model's best layer:
+    controls: dict[str, Estimate]  # accuracy
+    margins: dict[str, Estimate]  # by how much the best layer is more accurate, window by window
     explained: dict[str, list[list[float]]]  # by basis: by layer, R² of each function
+    # R² of whether n + 1 is a multiple of m: of the model's last layer, and of controls
+    ahead: dict[str, Estimate]
 
     @property
     def chance(self) -> float:
@@ -366,8 +389,11 @@ class Decoded:
     @property
     def best_layer(self) -> int:
         """The layer with the highest accuracy in the last range of positions."""
-        values = [estimate.value or 0.0 for estimate in self.layers[-1]]
-        return values.index(max(values))
+        return _highest([estimate.value or 0.0 for estimate in self.layers[-1]])
+
+
+def _highest(values: Sequence[float]) -> int:
+    return int(np.argmax(values))
 
 
 def summarise(
@@ -376,44 +402,65 @@ def summarise(
     """Accuracies and R² at one place, from the arrays of `probe_scores`."""
     ranges = position_ranges(context)
     lengths = [b - a for a, b in ranges]
-    errors, variances = arrays[f"errors {at}"].sum((0, -1)), arrays[f"variances {at}"].sum(-1)
-    explained = 1 - errors / (how.seeds * variances)  # [layers, functions]
+    variances = arrays[f"variances {at}"]  # [functions, blocks]
+    errors = {name: arrays[f"errors {name} {at}"] for name in (MODEL, UNTRAINED, *TOKENS)}
+    explained = 1 - errors[MODEL].sum((0, -1)) / (how.seeds * variances.sum(-1))
     found, start = [], 0
     for k, modulus in enumerate(how.moduli):
-        hits = arrays[f"{MODEL} {at}"][:, :, :, k]  # [seeds, layers, ranges, windows]
+        shares = [  # [seeds, layers, windows] of each range
+            arrays[f"{MODEL} {at}"][:, :, i, k] / length for i, length in enumerate(lengths)
+        ]
+        best = _best(shares[-1])
+        controls = {
+            name: _best(arrays[f"{name} {at}"][:, :, 0, k] / lengths[-1]) for name in CONTROLS
+        }
         names = [basis for basis, _ in functions(modulus).names]
         part = explained[:, start : start + len(names)]
+        next_multiple = start + names.index("class") + modulus - 1  # n is −1 modulo m
         start += len(names)
         found.append(
             Decoded(
                 modulus,
                 [
-                    [
-                        _accuracy(hits[:, layer, i] / length, how.blocks)
-                        for layer in range(hits.shape[1])
-                    ]
-                    for i, length in enumerate(lengths)
+                    [_accuracy(each[:, layer], how.blocks) for layer in range(each.shape[1])]
+                    for each in shares
                 ],
+                {name: _accuracy(each, how.blocks) for name, each in controls.items()},
                 {
-                    name: _best(arrays[f"{name} {at}"][:, :, 0, k] / lengths[-1], how.blocks)
-                    for name in CONTROLS
+                    name: over_seeds_and_blocks(best - each, how.blocks)
+                    for name, each in controls.items()
                 },
                 {
                     basis: part[:, [name == basis for name in names]].tolist()
                     for basis in dict.fromkeys(names)
+                },
+                {
+                    name: _r2(each[:, :, next_multiple], variances[next_multiple], name == MODEL)
+                    for name, each in errors.items()
                 },
             )
         )
     return found
 
 
-def _best(shares: Floats, blocks: int) -> Estimate:
-    """Of the layer with the highest mean; shares: [seeds, layers, windows]."""
-    layer = int(shares.mean((0, 2)).argmax())
-    return _accuracy(shares[:, layer], blocks)
+def _best(shares: Floats) -> Floats:
+    """Of the layer with the highest mean, [seeds, windows]; shares: [seeds, layers, windows]."""
+    return shares[:, _highest(shares.mean((0, 2)))]
 
 
 def _accuracy(shares: Floats, blocks: int) -> Estimate:
     """shares: [seeds, windows]; the interval ends at 0 and 1."""
     value, low, high = over_seeds_and_blocks(shares, blocks)
     return Estimate(value, None if low is None else max(0.0, low), high and min(1.0, high))
+
+
+def _r2(errors: Floats, variances: Floats, last: bool) -> Estimate:
+    """Of the last layer or the best one; errors: [seeds, layers, blocks], variances: [blocks]."""
+    layer = -1 if last else int(errors.sum((0, 2)).argmin())
+    wrong = errors[:, layer]
+    value, low, high = ratio_over_blocks(
+        wrong, np.broadcast_to(variances, wrong.shape), len(variances)
+    )
+    if value is None or low is None or high is None:
+        return UNKNOWN
+    return Estimate(1 - value, 1 - high, 1 - low)

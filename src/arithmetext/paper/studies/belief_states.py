@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ...evaluation.beliefs import BeliefSettings, SetSummary, belief_scores, summarise
-from ...evaluation.estimates import Estimate
+from ...evaluation.estimates import Estimate, decided_above
 from ...integers import format_integer
 from ..figures import COLOURS, plot_estimates, styles
 from ..runs import TrainedModel, TrainingFacts, word_model
@@ -69,13 +69,9 @@ def best_layer(each: SetSummary) -> int:
     return values.index(max(values))
 
 
-def joint(sets: list[SetSummary]) -> list[SetSummary]:
-    """The sets whose product part is read: the interval of R² lies above `_CLEAR`."""
-    return [
-        each
-        for each in several(sets)
-        if (each.parts["product"].r2[best_layer(each)].low or 0.0) > _CLEAR
-    ]
+def joint(each: SetSummary) -> bool | None:
+    """Whether the product part is read: R² above `_CLEAR`; None if the interval contains it."""
+    return decided_above(each.parts["product"].r2[best_layer(each)], _CLEAR)
 
 
 def name(each: SetSummary) -> str:
@@ -135,22 +131,28 @@ def _plot_parts(axes: Axes, result: Result) -> None:
 
 
 def in_short(result: Result) -> str:
-    alone, together = singles(result.first), several(result.first)
+    alone = singles(result.first)
     read = join(f"{format_number(each.r2['all'][best_layer(each)].value, 2)}" for each in alone)
-    found = joint(result.first)
-    rest = [each for each in together if each not in found]
+    clear = format_number(_CLEAR, 1)
+    endings = {
+        True: "are held jointly: over {} of their products can be read too.",
+        False: "no joint code was read: less than {} of their products.",
+        None: "it is not decided whether {} of their products can be read.",
+    }
+    found = {
+        outcome: [name(each) for each in several(result.first) if joint(each) is outcome]
+        for outcome in endings
+    }
     return sentences(
         "A linear map of the residual stream explains"
         f" {read} of the variance of the exact posterior over n modulo"
         f" {join(name(each) for each in alone)}, after 1 to {result.beliefs.words} words.",
-        f"The posteriors of {join(name(each) for each in found)} are held jointly: their products"
-        " can be read too."
-        if found
-        else "",
-        f"Those of {join(name(each) for each in rest)} are not: less than"
-        f" {format_number(_CLEAR, 1)} of their products is read."
-        if rest
-        else "",
+        *(
+            f"{'The posteriors of' if outcome else 'For those of'} {join(names)}"
+            f"{'' if outcome else ','} {endings[outcome].format(clear)}"
+            for outcome, names in found.items()
+            if names
+        ),
     )
 
 

@@ -1,23 +1,28 @@
 """Which attention heads hold what the model knows of a prime? (not in the paper)"""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
-from ...evaluation.estimates import Estimate
-from ...evaluation.head_roles import (
+from ...evaluation.ablation import (
     PRIMES,
+    Attention,
+    Distance,
     Head,
     HeadRoles,
     HeadSettings,
     attention_at,
+    costliest_head,
     head_scores,
+    main_distances,
+    main_offsets,
     summarise,
-    telling_offset,
 )
+from ...evaluation.estimates import Estimate, above
 from ...integers import format_integer
 from ..figures import COLOURS, plot_estimates
 from ..runs import TEST_NEAR, TrainedModel, TrainingFacts, word_model
@@ -26,7 +31,12 @@ from ..wording import cell, format_number, join, sentences
 
 TITLE = "Which heads know which prime?"
 ORDER = 222
-COST = {"laptop": 35, "gpu": 120}
+COST = {"laptop": 50, "gpu": 120}
+
+
+_DISTANCES = 4  # that are shown for each head
+
+Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -38,19 +48,22 @@ class Settings:
 
 @dataclass(frozen=True)
 class Best:
-    """The head whose loss costs the group of a prime most beyond all other groups."""
+    """The head whose loss costs the group of a prime most, and where it looks."""
 
     prime: int
     head: int  # its index
-    offset: int  # modulo the prime: attention there tells most whether the prime divides n
-    divides: Estimate  # attention at this offset, if the prime divides n
-    otherwise: Estimate
+    offset: int  # modulo the prime: where most of its attention is if the prime divides n
+    there: Attention  # at this offset
+    same_class: Estimate  # to the integers of this class modulo the prime, if it does not divide n
+    other_offset: int  # where most of its attention is if the prime does not divide n
+    elsewhere: Attention  # at this offset
+    distances: list[Distance]
 
 
 @dataclass(frozen=True)
 class Result:
     roles: HeadRoles
-    best: list[Best]  # heads and offsets are chosen on other text
+    best: list[Best]  # heads and offsets are chosen on other text; some primes have none
     shown: HeadSettings
     training: TrainingFacts
 
@@ -69,26 +82,32 @@ def run(settings: Settings) -> Result:
     first = model.outputs(head_scores, settings.chosen)
     second = model.outputs(head_scores, settings.shown)
     choosing, roles = summarise(first, settings.chosen), summarise(second, settings.shown)
-    best = []
-    for prime, index in zip(PRIMES, costliest(choosing), strict=True):
-        head = choosing.heads[index]
-        offset = telling_offset(first, head, prime)
-        both = attention_at(second, settings.shown, head, prime, offset)
-        best.append(Best(prime, index, offset, *both))
-    return Result(roles, best, settings.shown, model.training())
+    best = [_best(first, second, settings.shown, choosing, prime) for prime in PRIMES]
+    found = [each for each in best if above(_damage(roles, each), 0)]
+    return Result(roles, found, settings.shown, model.training())
 
 
-def costliest(roles: HeadRoles) -> list[int]:
-    """By prime: the head whose loss raises the nats of its group most above those of all others."""
+def _damage(roles: HeadRoles, best: Best) -> Estimate:
+    """What losing the head of a prime costs its group."""
+    return roles.heads[best.head].damage[PRIMES.index(best.prime)]
 
-    def excess(head: Head, prime: int) -> float:
-        damage = [estimate.value or 0.0 for estimate in head.damage]
-        return damage[prime] - max(damage[:prime] + damage[prime + 1 :])
 
-    return [
-        max(range(len(roles.heads)), key=lambda k: excess(roles.heads[k], prime))
-        for prime in range(len(PRIMES))
-    ]
+def _best(
+    first: Arrays, second: Arrays, how: HeadSettings, choosing: HeadRoles, prime: int
+) -> Best:
+    index = costliest_head(choosing, prime)
+    head = choosing.heads[index]
+    offset, other = main_offsets(first, head, prime)
+    return Best(
+        prime,
+        index,
+        offset,
+        attention_at(second, how, head, prime, offset),
+        attention_at(second, how, head, prime, -offset % prime, "classes").otherwise,
+        other,
+        attention_at(second, how, head, prime, other),
+        main_distances(second, head, prime, _DISTANCES),
+    )
 
 
 class Specialist(NamedTuple):
@@ -105,11 +124,12 @@ def specialists(result: Result) -> list[Specialist]:
     the low end of the interval.
     """
     found = []
-    for k, best in enumerate(result.best):
-        head = result.roles.heads[best.head]
-        others = max(e.value or 0.0 for i, e in enumerate(head.damage) if i != k)
-        if (head.damage[k].low or 0.0) > max(2 * others, 0.05):
-            found.append(Specialist(PRIMES[k], head, head.damage[k], others))
+    for best in result.best:
+        head, group = result.roles.heads[best.head], PRIMES.index(best.prime)
+        others = max(e.value or 0.0 for i, e in enumerate(head.damage) if i != group)
+        damage = head.damage[group]
+        if above(damage, max(2 * others, 0.05)):
+            found.append(Specialist(best.prime, head, damage, others))
     return found
 
 
@@ -154,21 +174,25 @@ def name(head: Head) -> str:
 
 def _plot_attention(axes: Axes, result: Result) -> None:
     """Attention of the best head of each prime at its offset."""
-    x = np.arange(len(PRIMES))
-    both = {
-        "p divides n": [best.divides for best in result.best],
-        "p does not divide n": [best.otherwise for best in result.best],
+    x = np.arange(len(result.best))
+    points = {
+        "p divides n: at n − r − kp": [best.there.divides for best in result.best],
+        "otherwise: at n − r − kp": [best.there.otherwise for best in result.best],
+        "otherwise: at multiples of p, less r": [best.same_class for best in result.best],
     }
-    for (label, estimates), side, colour in zip(both.items(), (-0.1, 0.1), COLOURS, strict=False):
+    for (label, estimates), side, colour in zip(
+        points.items(), (-0.15, 0, 0.15), COLOURS, strict=False
+    ):
         plot_estimates(axes, x + side, estimates, color=colour, marker="o", ls="", label=label)
-    axes.plot(x, [1 / p for p in PRIMES], color="0.5", ls=":", marker="_", label="uniform: 1/p")
+    uniform = [1 / best.prime for best in result.best]
+    axes.plot(x, uniform, color="0.5", ls=":", marker="_", label="uniform: 1/p")
     names = [
         f"{best.prime}\n{name(result.roles.heads[best.head])}\n{best.offset}"
         for best in result.best
     ]
     axes.set_xticks(x, names)
-    axes.set(xlabel="prime p, its best head, and the offset r", ylim=(0, 1))
-    axes.set_ylabel("attention at all n − r − kp")
+    axes.set(xlabel="prime p, its best head, and the offset r", ylim=(0, 1.05))
+    axes.set_ylabel("share of the head's attention")
     axes.grid(axis="y", alpha=0.3)
     axes.legend(fontsize=8)
 
@@ -185,12 +209,14 @@ def in_short(result: Result) -> str:
         f" (head {name(each.head)})"
         for each in found
     )
-    return (
+    rest = [p for p in PRIMES if p not in {each.prime for each in found}]
+    return sentences(
         f"For {len(found)} of the {len(PRIMES)} primes up to {PRIMES[-1]}, one head matters for"
         " this prime above all. Among the integers that only one of these primes divides, words"
         f" cost, without this head, {damage}, and at most"
         f" {format_number(max(each.largest_other for each in found), 2)} nats more in any other"
-        " group."
+        " group.",
+        f"For {join(map(str, rest))} there is no such head." if rest else "",
     )
 
 
@@ -202,32 +228,45 @@ def caption(result: Result) -> str:
         f" {join(map(str, result.roles.words))} words in the columns). A column has the integers n"
         " whose only prime up to 19 is that one; the last has those without such primes. Heads that"
         " cost less than 0.1 everywhere are left out. One model.",
-        "Right: for each prime the head whose loss costs its column most beyond all others, and the"
-        " attention that it pays to the integers n − r, n − r − p, … while the model predicts the"
-        " word of n (r = 0: to multiples of p, if p divides n). Heads and offsets r were chosen on"
-        " other windows; 95 % intervals over blocks.",
-        "If the two points are far apart, the head finds its integers by what they are; if they are"
-        " equal and above 1/p, it looks at fixed distances.",
+        "Right: for each prime the head whose loss costs its column most beyond the last column"
+        " (left out if its interval contains 0), and the attention that it pays, while the model"
+        " predicts the word of n, to integers n − r, n − r − p, … if p divides n and if not; and"
+        " in the second case to those integers that it looks at in the first (r = 0: multiples of"
+        " p). r is where most of its attention is if p divides n. Heads and r were chosen on other"
+        " windows; 95 % intervals over blocks.",
+        "If the first two points are equal and above 1/p, the head looks at fixed distances. If the"
+        " other two are low, it attends to these integers only if p divides n.",
     )
 
 
 def table(result: Result) -> Table:
     header = [
-        "head", *(f"nats lost, {p} divides n" for p in PRIMES), "no prime up to 19",
-        "best for", "attention at n − r − kp, if p divides n / if not",
+        "head", *(f"nats lost, {p} divides n" for p in PRIMES), "no prime up to 19", "best for",
+        "attention if p divides n / if not", "most at distance, if p divides n / if not",
     ]  # fmt: skip
     rows = []
     for index, head in enumerate(result.roles.heads):
         best = [each for each in result.best if each.head == index]
-        attention = (
-            f"r = {each.offset}: {format_number(each.divides.value)} /"
-            f" {format_number(each.otherwise.value)}"
-            for each in best
-        )
         damage = [cell(estimate.value) for estimate in head.damage]
         primes = ", ".join(str(each.prime) for each in best)
-        rows.append([name(head), *damage, primes, "; ".join(attention)])
+        attention = "; ".join(map(_attention, best))
+        distances = "; ".join(map(_distances, best))
+        rows.append([name(head), *damage, primes, attention, distances])
     return header, rows
+
+
+def _attention(best: Best) -> str:
+    offsets = {best.offset: best.there, best.other_offset: best.elsewhere}
+    shares = (
+        f"n − {r} − {best.prime}k: {format_number(each.divides.value)} /"
+        f" {format_number(each.otherwise.value)}"
+        for r, each in offsets.items()
+    )
+    return f"{', '.join(shares)}; same class otherwise: {format_number(best.same_class.value)}"
+
+
+def _distances(best: Best) -> str:
+    return ", ".join(f"{d}: {yes:.2f} / {no:.2f}" for d, yes, no in best.distances)
 
 
 def verdicts(result: Result) -> list[Verdict]:

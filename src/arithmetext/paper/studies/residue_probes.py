@@ -1,6 +1,6 @@
 """Can n modulo m be read off the residual stream by a linear probe? (not in the paper)"""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,12 +8,15 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ...evaluation.estimates import Estimate, above
 from ...evaluation.probes import (
-    BAG,
     CONTROLS,
+    MODEL,
     ORDERED,
     POWERS,
     PRIMES,
+    SHORTEST,
+    TOKENS,
     UNTRAINED,
     Decoded,
     ProbeSettings,
@@ -29,7 +32,7 @@ from ..wording import cell, format_percent, join, sentences
 
 TITLE = "Does the model know n modulo small primes?"
 ORDER = 220
-COST = {"laptop": 35, "gpu": 120}
+COST = {"laptop": 60, "gpu": 180}
 
 _SHOWN = (3, 5, 7, 11, 13, 19)  # primes in the panels of positions and classes
 
@@ -76,6 +79,7 @@ def settings(scale: str) -> Settings:
             moduli=PRIMES + POWERS,
             places=(TEST_NEAR, TESTS_FAR[0], TESTS_FAR[-1]),
             windows=20 if small else 512,
+            token_windows=80 if small else 1024,
             tested=10 if small else 200,
             blocks=10,
             seeds=3,
@@ -101,30 +105,45 @@ def run(settings: Settings) -> Result:
     return Result(models, settings.probes)
 
 
-def known_primes(decoded: Sequence[Decoded]) -> list[int]:
-    """The primes p for which n mod p is read better than by chance and by every control."""
+def read_primes(decoded: Sequence[Decoded], controls: Sequence[str] = CONTROLS) -> list[int]:
+    """The primes p for which n mod p is read better than by chance and by these controls."""
     return [
         each.modulus
         for each in decoded
-        if (each.layers[-1][each.best_layer].low or 0.0)
-        > max(each.chance, *(control.high or 1.0 for control in each.controls.values()))
+        if above(each.layers[-1][each.best_layer], each.chance)
+        and all(above(each.margins[name], 0) for name in controls)
     ]
 
 
-def next_multiple(decoded: Decoded) -> tuple[float, float]:
-    """R² in the last layer: whether the next integer is a multiple, and the mean of other classes.
+# All but linear maps of more than 16 tokens, or of counts of tokens.
+_WITHOUT_TEXT = [name for name in CONTROLS if name not in TOKENS or name == SHORTEST]
 
-    The next integer is a multiple of m if n is −1 modulo m.
+
+def best_map(decoded: Decoded) -> Estimate:
+    """R² of whether p divides n + 1, of the best control."""
+    controls = (each for name, each in decoded.ahead.items() if name != MODEL)
+    return max(controls, key=lambda estimate: estimate.value or 0.0)
+
+
+def ahead_of_text(decoded: Sequence[Decoded]) -> list[Decoded]:
+    """Where the last layer tells better than every control whether p divides n + 1."""
+    return [each for each in decoded if above(each.ahead[MODEL], best_map(each).high or 1.0)]
+
+
+def other_classes(decoded: Decoded) -> float:
+    """The mean R², in the last layer, of whether n has one of the other residues.
+
+    n + 1 is a multiple of m if n is −1 modulo m.
     """
-    *others, last = decoded.explained["class"][-1]
-    return last, float(np.mean(others))
+    *others, _ = decoded.explained["class"][-1]
+    return float(np.mean(others))
 
 
 def largest_used(decoded: Sequence[Decoded]) -> int:
     """The largest prime up to which the last layer tells whether p divides n + 1: R² above 1/2."""
     used = 1
     for each in decoded:
-        if next_multiple(each)[0] <= 0.5:
+        if (each.ahead[MODEL].value or 0.0) <= 0.5:
             break
         used = each.modulus
     return used
@@ -141,6 +160,9 @@ def plot(result: Result) -> Figure:
     _plot_classes(axes["classes"], model)
     _plot_used(axes["used"], model)
     return figure
+
+
+_LABELS = {name: f"last {name}" for name in ORDERED}
 
 
 def _skill(accuracy: float | None, chance: float) -> float:
@@ -166,10 +188,9 @@ def _plot_primes(axes: Axes, model: ModelProbes) -> None:
         best = [each.layers[-1][each.best_layer] for each in chosen]
         style |= {"ms": 4, "lw": 1, "label": f"model, near {format_integer(at)}"}
         plot_estimates(axes, primes, best, **style)
-    greys = {ORDERED: "-", BAG: "--", UNTRAINED: "-."}
-    for name, line in greys.items():
+    for name, line in zip((*ORDERED, UNTRAINED), ("-", "--", (0, (5, 1)), "-."), strict=True):
         values = [each.controls[name].value or 0.0 for each in model.primes]
-        axes.plot(primes, values, color="0.5", lw=1, ls=line, label=name)
+        axes.plot(primes, values, color="0.5", lw=1, ls=line, label=_LABELS.get(name, name))
     axes.plot(
         primes,
         [each.chance for each in model.primes],
@@ -244,12 +265,14 @@ def _plot_modes(axes: Axes, model: ModelProbes) -> None:
 def _plot_used(axes: Axes, model: ModelProbes) -> None:
     primes = [each.modulus for each in model.primes]
     for (at, decoded), style in zip(model.places.items(), styles(), strict=False):
-        both = [next_multiple(each) for each in decoded if each.modulus in PRIMES]
+        chosen = [each for each in decoded if each.modulus in PRIMES]
         style |= {"ms": 4, "lw": 1}
-        ahead, others = zip(*both, strict=True)
-        axes.plot(primes, ahead, label=f"p divides n + 1, near {format_integer(at)}", **style)
-        axes.plot(primes, others, alpha=0.45, **style)
-    axes.plot([], [], color="0.6", label="other residues of n (mean)")
+        label = f"p divides n + 1, near {format_integer(at)}"
+        plot_estimates(axes, primes, [each.ahead[MODEL] for each in chosen], label=label, **style)
+    best = [best_map(each).value or 0.0 for each in model.primes]
+    axes.plot(primes, best, color="0.5", lw=1, label="the same, best linear map of the text")
+    others = [other_classes(each) for each in model.primes]
+    axes.plot(primes, others, color="0.5", lw=1, ls=":", label="other residues of n (mean)")
     axes.set(xscale="log", xlabel="prime p", ylabel="R², last layer", ylim=(-0.05, 1))
     axes.set_xticks(ticks := [2, 3, 5, 7, 11, 19, 31, 61], list(map(str, ticks)))
     axes.minorticks_off()
@@ -259,25 +282,32 @@ def _plot_used(axes: Axes, model: ModelProbes) -> None:
 
 def in_short(result: Result) -> str:
     model = result.models[0]
-    known, used = known_primes(model.primes), largest_used(model.primes)
-    read = (
-        "For the primes"
-        f" {join(map(str, known))}, a linear probe reads n mod p off the residual stream better"
-        " than by chance and than every control, such as the last 16 tokens themselves."
-        if known
-        else "No linear probe reads n mod p off the residual stream better than all controls."
+    read, beyond = read_primes(model.primes, _WITHOUT_TEXT), read_primes(model.primes)
+    ahead = ahead_of_text(model.primes)
+    places = join(
+        f"{largest_used(decoded)} near {format_integer(at)}" for at, decoded in model.places.items()
     )
-    # Of two residues, whether n has one says whether it has the other.
-    both = [next_multiple(each) for each in model.primes if 2 < each.modulus <= used]
-    if not both:
-        return read
-    ahead, others = (float(np.mean(column)) for column in zip(*both, strict=True))
+    longest = list(ORDERED)[-1]
     return sentences(
-        read,
-        f"In the last layer, a regression explains {format_percent(ahead)} of the variance of"
-        f" whether p divides n + 1, and {format_percent(others)} of that of whether n has another"
-        f" residue (means over the primes from 3 to {used}).",
+        f"For p = {join(map(str, read))}, a linear probe reads n mod p off the residual stream"
+        f" better than off an untrained model and than a linear map of the last {SHORTEST}; for"
+        f" {f'p = {join(map(str, beyond))}' if beyond else 'none of them'} better than every linear"
+        f" map of up to {longest}."
+        if read
+        else "No linear probe reads n mod p off the residual stream better than an untrained model"
+        f" and a linear map of the last {SHORTEST}.",
+        f"Whether p divides n + 1, the last layer tells better than these maps for p ="
+        f" {join(str(each.modulus) for each in ahead)}: regressions explain"
+        f" {_shares(each.ahead[MODEL] for each in ahead)} of the variance, the best map"
+        f" {_shares(best_map(each) for each in ahead)}."
+        if ahead
+        else "Whether p divides n + 1, the last layer tells for no prime better than these maps.",
+        f"More than half of it is explained up to p = {places}.",
     )
+
+
+def _shares(estimates: Iterable[Estimate]) -> str:
+    return join(format_percent(estimate.value or 0.0) for estimate in estimates)
 
 
 def caption(result: Result) -> str:
@@ -297,42 +327,53 @@ def caption(result: Result) -> str:
         f" {format_integer(model.training.tokens)} tokens (one model).{others}",
         "All but the top right panel are of the second half of the window, and all but the top"
         f" middle and the bottom right one of text near {first}.",
-        "Top left: 0 is chance level. Top middle: the best layer. Grey: the same probes on the last"
-        " 16 tokens in order, on how often each token is among the last 64, and on a model that was"
-        " not trained (its best layer). The table also has shuffled labels and the position alone.",
+        "Top left: 0 is chance level. Top middle: the best layer. Grey: a model without training"
+        " (its best layer), and the same probes on the last 16, 64 and 256 tokens in order, fitted"
+        f" on {how.token_windows} windows; of these tokens the commonest 32, 12 and 4 are told"
+        " apart. The table has more controls.",
         "Top right: the best layer, by position in the window.",
         "Bottom: R² of regressions. Left: of Fourier modes of n mod p (curves) and of characters"
-        " modulo p (crosses) in the best layer. Middle: in the last layer, of whether n has one"
-        " residue or not; distance 1 means that p divides n + 1, whose word comes next. Right: of"
-        " distance 1 beside the mean of the other distances (pale), for every prime.",
+        " modulo p (crosses) in the best layer; the mean over a basis is the same for each"
+        " orthogonal basis. Middle: in the last layer, of whether n has one residue; distance"
+        " 1 means that p divides n + 1, whose word comes next. Right: of distance 1 at each place,"
+        " with the best linear map of the text; dotted: the mean of the other distances.",
     )
 
 
 def table(result: Result) -> Table:
+    bases = {"class": "classes", "frequency": "Fourier modes", "character": "characters"}
     header = [
         "tokens", "near", "modulus", "chance", "accuracy, best layer", "low", "high", "layer",
-        *CONTROLS, "R²: p divides n + 1", "R²: other classes", "R²: least Fourier mode",
-        "R²: largest Fourier mode", "R²: characters (mean)",
+        *CONTROLS, "least margin", "low ", "R²: m divides n + 1", "low  ", "high ",
+        "R²: best control", "R²: other classes, last layer",
+        *(f"R², best layer: {name}" for name in bases.values()),
     ]  # fmt: skip
     rows = []
     for model in result.models:
         for at, decoded in model.places.items():
             for each in decoded:
-                best = each.layers[-1][each.best_layer]
-                ahead, others = next_multiple(each)
-                modes = each.explained["frequency"][each.best_layer]
-                characters = each.explained.get("character")
+                best, ahead = each.layers[-1][each.best_layer], each.ahead[MODEL]
+                margin = min(each.margins.values(), key=lambda estimate: estimate.value or 0.0)
                 rows.append(
                     [
                         model.name, format_integer(at), each.modulus, round(each.chance, 4),
                         cell(best.value), cell(best.low), cell(best.high), each.best_layer,
                         *(cell(each.controls[name].value) for name in CONTROLS),
-                        round(ahead, 3), round(others, 3),
-                        round(min(modes), 3), round(max(modes), 3),
-                        round(float(np.mean(characters[each.best_layer])), 3) if characters else "",
+                        cell(margin.value), cell(margin.low),
+                        cell(ahead.value), cell(ahead.low), cell(ahead.high),
+                        cell(best_map(each).value), round(other_classes(each), 3),
+                        *(_spread(each, basis) for basis in bases),
                     ]
                 )  # fmt: skip
     return header, rows
+
+
+def _spread(decoded: Decoded, basis: str) -> str:
+    """The least and the largest R² of the functions of a basis; no characters if m is no prime."""
+    if basis not in decoded.explained:
+        return ""
+    found = decoded.explained[basis][decoded.best_layer]
+    return f"{min(found):.2f} to {max(found):.2f}"
 
 
 def verdicts(result: Result) -> list[Verdict]:

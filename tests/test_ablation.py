@@ -10,19 +10,22 @@ import torch
 from torch import Tensor
 
 from arithmetext.errors import InputError
-from arithmetext.evaluation.activations import LabelledWindows, labelled_windows
-from arithmetext.evaluation.estimates import UNKNOWN
-from arithmetext.evaluation.head_roles import (
+from arithmetext.evaluation.ablation import (
     PRIMES,
     Head,
+    HeadRoles,
     HeadSettings,
-    _add_attention,
+    _Attention,
     _groups,
     attention_at,
+    costliest_head,
     head_scores,
+    main_distances,
+    main_offsets,
     summarise,
-    telling_offset,
 )
+from arithmetext.evaluation.activations import LabelledWindows, labelled_windows
+from arithmetext.evaluation.estimates import UNKNOWN, Estimate
 from arithmetext.evaluation.subjects import EvaluatedModel
 from arithmetext.models.gpt import HEAD_DIM
 from arithmetext.text.splits import blocks_near
@@ -120,54 +123,85 @@ def test_losses_without_a_head(layer: int, head: int) -> None:
 def test_attention_adds_up() -> None:
     windows, _ = drawn()
     for prime in PRIMES:
-        attention, number = scores()[f"attention {prime}"], scores()[f"queries {prime}"]
-        assert attention.shape == (2, LAYERS, HEADS, HOW.windows, prime)
-        shares = np.broadcast_to(number[:, None, None], attention.shape[:-1])
-        np.testing.assert_allclose(attention.sum(-1), shares, rtol=1e-4)
+        number = scores()[f"queries {prime}"]
+        for name in "offsets", "classes":
+            attention = scores()[f"{name} {prime}"]
+            assert attention.shape == (2, LAYERS, HEADS, HOW.windows, prime)
+            shares = np.broadcast_to(number[:, None, None], attention.shape[:-1])
+            np.testing.assert_allclose(attention.sum(-1), shares, rtol=1e-4)
+        distances = scores()[f"distances {prime}"]
+        assert distances.shape == (2, LAYERS, HEADS, CONTEXT + 1)
+        shares = np.broadcast_to(number.sum(1)[:, None, None], distances.shape[:-1])
+        np.testing.assert_allclose(distances.sum(-1), shares, rtol=1e-4)
         for k in range(HOW.windows):
             integers = np.array([n for _, n in queries(windows, k)])
             divisible = (integers % prime == 0).sum()
             assert number[:, k].tolist() == [len(integers) - divisible, divisible]
 
 
-def test_attention_is_added_up_by_offset() -> None:
+def test_attention_is_added_up_by_offset_class_and_distance() -> None:
     random = np.random.default_rng(0)
     weights = torch.from_numpy(random.random((2, 3, 6, 10)))
     keys, integers = random.integers(90, 100, 10), random.integers(100, 120, 6)
-    arrays = {
-        f"{name} {prime}": np.zeros(shape)
-        for prime in PRIMES
-        for name, shape in {"attention": (2, 2, 3, 1, prime), "queries": (2, 1)}.items()
-    }
-    offsets = torch.from_numpy(integers[:, None] - keys)
+    attention = _Attention((2, 3), 1, 30)
     for _ in range(2):  # sums go on
-        _add_attention(arrays, 0, weights, offsets, torch.from_numpy(integers))
+        attention.add(0, weights, torch.from_numpy(integers), torch.from_numpy(keys))
     for prime in PRIMES:
-        expected = np.zeros((2, 2, 3, prime))
+        offsets, classes = np.zeros((2, 2, 2, 3, prime))
+        distances = np.zeros((2, 2, 3, 31))
         for q, n in enumerate(integers):
             for key, m in enumerate(keys):
-                expected[int(n % prime == 0), :, :, (n - m) % prime] += (
-                    2 * weights[:, :, q, key].numpy()
-                )
-        np.testing.assert_allclose(arrays[f"attention {prime}"][:, :, :, 0], expected)
+                weight, divides = 2 * weights[:, :, q, key].numpy(), int(n % prime == 0)
+                offsets[divides, :, :, (n - m) % prime] += weight
+                classes[divides, :, :, m % prime] += weight
+                distances[divides, :, :, n - m] += weight
+        for name, expected in (
+            ("offsets", offsets[:, :, :, None]),
+            ("classes", classes[:, :, :, None]),
+            ("distances", distances),
+        ):
+            np.testing.assert_allclose(attention.arrays[f"{name} {prime}"], expected)
 
 
 def made_up_attention() -> dict[str, Any]:
-    """A head that looks at offset 3 modulo 5 if 5 divides n, and most at offset 1 in any case."""
-    attention = np.zeros((2, 1, 1, 4, 5))
-    attention[0, ..., :] = np.array([1, 60, 10, 9, 20])  # of 100 queries in each window
-    attention[1, ..., :] = np.array([1, 11, 1, 6, 1])  # of 20
+    """A head that looks at offset 3 modulo 5 if 5 divides n, and otherwise at offset 1."""
+    offsets, classes = np.zeros((2, 2, 1, 1, 4, 5))
+    offsets[0, ..., :] = np.array([1, 60, 10, 9, 20])  # of 100 queries in each window
+    offsets[1, ..., :] = np.array([1, 2, 1, 15, 1])  # of 20
+    classes[0, ..., :] = np.array([10, 20, 30, 30, 10])
+    classes[1, ..., :] = np.array([1, 1, 15, 2, 1])
+    distances = np.zeros((2, 1, 1, 9))
+    distances[0, ..., 6], distances[0, ..., 1] = 200, 40
+    distances[1, ..., 8] = 60
     queries = np.array([[100] * 4, [20] * 4])
-    return {"attention 5": attention, "queries 5": queries}
+    return {
+        "offsets 5": offsets, "classes 5": classes, "distances 5": distances, "queries 5": queries
+    }  # fmt: skip
 
 
-def test_the_telling_offset() -> None:
+def test_where_a_head_looks() -> None:
     head = Head(0, 0, [])
     arrays = made_up_attention()
-    assert telling_offset(arrays, head, 5) == 3
+    assert main_offsets(arrays, head, 5) == (3, 1)
     divides, otherwise = attention_at(arrays, HOW, head, 5, 3)
-    assert divides == pytest.approx((0.3, 0.3, 0.3))
+    assert divides == pytest.approx((0.75, 0.75, 0.75))
     assert otherwise == pytest.approx((0.09, 0.09, 0.09))
+    same_class = attention_at(arrays, HOW, head, 5, 2, "classes")
+    assert same_class.divides.value == pytest.approx(0.75)
+    assert same_class.otherwise.value == pytest.approx(0.3)
+    assert main_distances(arrays, head, 5, 2) == [(6, 0, 0.5), (1, 0, 0.1)]
+
+
+def test_the_costliest_head_costs_more_than_without_small_primes() -> None:
+    """It may be that of two primes, unlike a head that costs all groups the same."""
+
+    def head(k: int, **damage: float) -> Head:
+        values = [damage.get(f"p{p}", damage.get("all", 0.0)) for p in (*PRIMES, "none")]
+        return Head(0, k, [Estimate(value, value, value) for value in values])
+
+    heads = [head(0, all=2.0), head(1, p17=0.8, p19=0.6), head(2, p19=0.1, p3=0.3)]
+    roles = HeadRoles(heads, [], [])
+    assert [costliest_head(roles, p) for p in (3, 17, 19)] == [2, 1, 1]
 
 
 def test_summary() -> None:
@@ -190,3 +224,8 @@ def test_tokens_across_words_are_refused() -> None:
         InputError, match=r"^the roles of heads need a model whose tokens are words$"
     ):
         head_scores(bpe, HOW)
+
+
+def test_wrong_numbers_of_windows_are_refused() -> None:
+    with pytest.raises(InputError, match="number of test windows must be a multiple of 2"):
+        head_scores(subject(), replace(HOW, windows=3))
