@@ -167,6 +167,25 @@ def test_files_give_the_same_model(model: LongConv, tmp_path: Path) -> None:
         files.load(tmp_path)
 
 
+def test_transformers_has_our_logits(model: LongConv, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    import arithmetext.transformers  # noqa: F401
+
+    tokenizer = WordTokens.commonest(D, x=1000)
+    files.save(model, tokenizer, tmp_path)
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path).eval()
+    read = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    ids = read("10 1100 10 110010 10 ", return_tensors="pt")["input_ids"]
+    assert ids.tolist() == [tokenizer.encode_text("10 1100 10 110010 10 ").tolist()]
+    with torch.no_grad():
+        assert torch.equal(theirs(ids).logits, model(ids))
+        made = theirs.generate(ids, max_new_tokens=4, do_sample=False)[:, ids.shape[1] :]
+    reading = model.read(Prompts(ids))
+    for token in made.T:
+        assert torch.equal(reading.log_probabilities().argmax(-1), token)
+        reading.append(token)
+
+
 def test_training_teaches_small_primes(tmp_path: Path) -> None:
     """A run on the real text, resumed, measured and continued; without context 2.8 nats a word."""
     changes = (

@@ -2,6 +2,7 @@
 
 A GPT is written in the Hugging Face format. Hugging Face has no HMM and no long convolutions: their
 config has the "model_type" hmm or longconv, and their tensors have the names of our parameters.
+`arithmetext.transformers` teaches transformers to load the latter.
 """
 
 import json
@@ -42,13 +43,13 @@ def save(
         return
     _check_sizes(model, tokenizer, folder)
     make_folder(folder)
-    tokenizer.save(folder / TOKENIZER)
+    tokenizer.save_pretrained(folder, context=model.config.context)
     parameters = model.named_parameters()
     tensors = {name: p.detach().to("cpu", dtype).contiguous() for name, p in parameters}
     with whole_file(folder / WEIGHTS) as draft:
-        draft.write_bytes(safetensors.save(tensors))
+        draft.write_bytes(safetensors.save(tensors, {"format": "pt"}))
     [kind] = (name for name, config in OURS.items() if type(model.config) is config)
-    content = {"model_type": kind} | asdict(model.config)
+    content = {"model_type": kind, "vocab_size": model.vocabulary} | asdict(model.config)
     write_whole(folder / CONFIG, json.dumps(content, indent=1) + "\n")
 
 
@@ -79,9 +80,7 @@ def _load(folder: Path, kind: str) -> TrainableModel:
     tensors = read_tensors(folder / WEIGHTS)
     del settings["model_type"]
     try:
-        vocabulary = (
-            tensors["emission"].shape[1] if kind == "hmm" else len(tensors["tokens.weight"])
-        )
+        vocabulary = settings.pop("vocab_size")
         with unfilled():
             model = OURS[kind](**settings).build(vocabulary, "ntp")
         model.load_state_dict(tensors, assign=True)
