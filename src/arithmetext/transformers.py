@@ -9,7 +9,7 @@ The model is ours inside; transformers adds its `generate`, which reads all toke
 new one (`nt generate` does not). GPTs need none of this: transformers has their classes.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 from transformers import (
@@ -29,7 +29,7 @@ class LongConvPretrainedConfig(PretrainedConfig):  # type: ignore[no-untyped-cal
     """The shape of the model, under our names."""
 
     model_type = "longconv"
-    attribute_map = {"num_hidden_layers": "layers", "hidden_size": "width"}
+    attribute_map: ClassVar[dict[str, str]] = {"num_hidden_layers": "layers", "hidden_size": "width"}
 
     def __init__(
         self,
