@@ -29,7 +29,10 @@ class LongConvPretrainedConfig(PretrainedConfig):  # type: ignore[no-untyped-cal
     """The shape of the model, under our names."""
 
     model_type = "longconv"
-    attribute_map: ClassVar[dict[str, str]] = {"num_hidden_layers": "layers", "hidden_size": "width"}
+    attribute_map: ClassVar[dict[str, str]] = {
+        "num_hidden_layers": "layers",
+        "hidden_size": "width",
+    }
 
     def __init__(
         self,
