@@ -130,8 +130,10 @@ def test_an_integer_too_large_to_print_is_printed_as_a_formula(nt) -> None:
         ("word 6 --timeout -1", "a timeout is a number of seconds"),
         ("dictionary 1e60", "up to 10^45"),
         ("find 10 --from -5", "-5 is negative"),
-        ("census 100 --top 0", "at least 1"),
-        ("stats reversal 2 1e4 --seed -1", "-1 is negative"),
+        ("census 100 --top 0", "nt: --top must be at least 1, not 0"),
+        ("census 100 --top x", "nt: --top: not a number: 'x'"),
+        ("stats reversal 2 1e4 --seed 5-7", "nt: --seed must be at least 0, not 5-7"),
+        ("stats reversal 2 1e4 --seed -1", "nt: --seed must be at least 0, not -1"),
         ("stats divergence 1e6 --chunks 1e5", "at most 10000"),
         (f"word {(10**45 + 9) * (10**44 + 31)} --timeout 0.5", "not factored within 0.5 s"),
     ],
@@ -141,6 +143,22 @@ def test_bad_input_is_one_line_and_exit_code_2(
 ) -> None:
     monkeypatch.setattr("arithmetext.text.ranges._TIMEOUT", 0.5)  # nobody listens there
     assert complaint in refused(*arguments.split())
+
+
+@pytest.mark.parametrize("module", ["typer", "arithmetext.cli.evaluate"])
+def test_an_interrupt_during_imports_prints_one_line(module: str) -> None:
+    interrupt = f"""
+import runpy, sys
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupt())
+sys.argv = ["nt", "word", "6"]
+runpy.run_module("arithmetext", run_name="__main__")
+"""
+    answer = subprocess.run([sys.executable, "-c", interrupt], capture_output=True, text=True)
+    assert (answer.returncode, answer.stdout, answer.stderr) == (130, "", "nt: interrupted\n")
 
 
 def test_nothing_is_printed_if_one_argument_is_wrong(refused) -> None:

@@ -128,7 +128,7 @@ def test_closed_output_gives_a_one_line_error() -> None:
         ("words 2 0", "empty range"),
         ("words 2**63 1", "beyond 2^63"),
         ("words 2 10 --out x.npy --surrogate 1", "leave it out, or leave out --out"),
-        ("words 2 10 --surrogate -1", "-1 is negative"),
+        ("words 2 10 --surrogate -1", "nt: --surrogate must be at least 0, not -1"),
         ("words 2 10 --out x.csv", "should end in .txt, .npy or .npz"),
         ("words 2 10 --out no/such/folder/x.npy", "there is no folder"),
         ("words 2", "Missing argument"),

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arithmetext.errors import InputError
-from arithmetext.integers import parse_integer
+from arithmetext.integers import format_integer, parse_integer
 
 
 @pytest.mark.parametrize(
@@ -73,3 +73,14 @@ def test_plain_and_grouped_digits(n: int) -> None:
 @given(st.integers(1, 999), st.integers(0, 60))
 def test_powers_of_ten(n: int, k: int) -> None:
     assert parse_integer(f"{n}e{k}") == parse_integer(f"{n}*10^{k}") == n * 10**k
+
+
+@given(st.integers(10**4, 2**63))
+def test_large_integers_have_three_digits(n: int) -> None:
+    digits, _, exponent = format_integer(n).partition("e")
+    assert len(digits.replace(".", "")) <= 3 and not digits.endswith((".", ".0"))
+    assert abs(float(digits) * 10 ** int(exponent) - n) <= 0.0051 * n
+
+
+def test_integers_beyond_floats_are_formatted() -> None:
+    assert format_integer(10**400) == "1e400"

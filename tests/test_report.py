@@ -349,9 +349,12 @@ def test_a_study_may_have_no_verdicts_and_no_rows(made_up: SimpleNamespace) -> N
     made_up.verdicts = lambda data: []
     made_up.table = lambda data: (["n"], [])
     page = read(made_up.folder)
-    assert "the studies ran at gpu scale and took 30.0 s together" in page.text
-    assert "0 claims: 0 agree, 0 differ." in page.text
+    paper = "Testing Transformer Learnability on the Arithmetic Sequence of Rooted Trees"
+    assert f"This page shows 1 study that tests no claim of {paper} with" in page.text
+    assert "; the study ran at gpu scale and took 30.0 s. In short" in page.text
     assert "This study tests no claim of the paper." in page.text
+    assert "0 claims" not in page.text
+    assert report.summary(made_up.folder) == "1 study that tests no claim of the paper.\n"
     assert page.count("table") == 0
     assert page.all("download") == []
     assert (made_up.folder / "data/made_up.csv").read_text() == "n\n"

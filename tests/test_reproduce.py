@@ -25,7 +25,7 @@ from arithmetext.evaluation import without_attention
 from arithmetext.evaluation.codec import to_json
 from arithmetext.evaluation.surrogate import TextSettings
 from arithmetext.files import sole_writer
-from arithmetext.paper import report, runs
+from arithmetext.paper import outputs, report, runs
 from arithmetext.paper import study as studies
 from arithmetext.paper.runs import PromptSettings, TrainedModel, trained_models
 from arithmetext.paper.studies.impossible_words import Places
@@ -229,6 +229,42 @@ def test_reproduce_keeps_what_it_has_done(nt: Run, tmp_path: Path, monkeypatch) 
     assert page.count("<section") == 2
     assert nt("reproduce", *chosen).stdout.count("kept from before") == 2
     assert (tmp_path / "reports/laptop/index.html").read_text() == page
+
+
+def test_outputs_kept_from_before_keep_their_time(tmp_path: Path, monkeypatch, capsys) -> None:
+    """Another folder of reports has none of the results, but the cache has the outputs."""
+    study = studies.all_studies()["dataset_splits"]
+    data = study.run(study.settings("laptop"))
+
+    def make() -> outputs.Arrays:
+        time.sleep(0.5)
+        return {"made": np.arange(3)}
+
+    def run(settings: Any) -> Any:
+        for _ in range(2):  # it is counted once
+            outputs.keep(_NTP.config, runs.generated_tokens, 3, make)
+        return data
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(study, "run", run)
+
+    def seconds(folder: str) -> float:
+        reproduce("laptop", ["dataset_splits"], tmp_path / folder)
+        result = tmp_path / folder / "laptop/data/dataset_splits.json"
+        return float(json.loads(result.read_text())["seconds"])
+
+    made_in = seconds("first")
+    assert made_in >= 0.5
+    assert "outputs kept" not in capsys.readouterr().out
+    # For this process the first study has counted them.
+    assert seconds("same process") < 0.5
+    outputs._used.clear()
+    assert 0.5 <= seconds("another process") < made_in + 0.5
+    said = capsys.readouterr().out.splitlines()
+    assert [line.partition(" s  ")[2] for line in said if "[1/1]" in line] == [
+        "",
+        "outputs kept from before",
+    ]
 
 
 def test_a_changed_setting_runs_again(tmp_path: Path, monkeypatch) -> None:

@@ -117,3 +117,18 @@ def test_blocks_that_would_be_seen_are_refused() -> None:
     assert blocks_near(998 * 10**8, seen, 10)[-1][0] > 10**11
     with pytest.raises(InputError, match="training or validation"):
         blocks_near(9 * 10**9, seen, 1)
+
+
+def test_blocks_end_with_the_text() -> None:
+    most = 2**63 - FAR_LENGTH - 1
+    assert unseen(most, ()) == (most, 2**63)
+    with pytest.raises(InputError, match=r"^9.22e18 is too large: .* would end beyond 2\^63$"):
+        unseen(most + 1, ())
+    # The last block is further on, but the message names the place.
+    with pytest.raises(InputError, match=r"^9.2e18 is too large"):
+        blocks_near(92 * 10**17, (), 10)
+
+
+def test_a_refused_block_is_named_by_the_place() -> None:
+    with pytest.raises(InputError, match=r"^the integers around 9.74e10 were used"):
+        blocks_near(974 * 10**8, splits(10**11).seen, 10)

@@ -1,8 +1,9 @@
 """Surrogate text: the periods of the real text, with other phases."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from math import isqrt, prod
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import arithmetext as nt
+from arithmetext.text import surrogate
 from arithmetext.text.sieve import segment_size, words
 from arithmetext.text.surrogate import LAST_PRIME_BELOW, Surrogate
 from conftest import Run
@@ -153,6 +155,35 @@ def test_windows_have_the_words_of_the_text(
     assert windows.shape == (len(starts), length)
     for start, row in zip(starts, windows, strict=True):
         assert np.array_equal(row, Surrogate(seed).words(start, start + length))
+
+
+def test_shifts_drawn_in_parts_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(surrogate, "_DRAWN_AT_ONCE", 100)
+    shown: dict[str, list[int]] = {}
+
+    @contextmanager
+    def noted(title: str, total: int, unit: str = "") -> Iterator[Callable[[int], None]]:
+        shown[title] = []
+        yield shown[title].append
+
+    monkeypatch.setattr(surrogate, "progress", noted)
+    text = Surrogate(1)
+    text.prepare(10**8)
+    drawn = text._shifts
+    primes, shifts = text.shifts(10**4 - 1)
+    assert text._shifts is drawn
+    monkeypatch.setattr(surrogate, "_DRAWN_AT_ONCE", 1 << 20)
+    whole = [Surrogate(1).shifts(p)[1][-1] for p in (2, 541, 547, 9973)]
+    assert shifts[[0, 99, 100, len(primes) - 1]].tolist() == whole
+    # The bar moves on with every part.
+    assert shown["phases"][:3] == [100, 100, 100] and sum(shown["phases"]) >= len(primes)
+
+
+def test_the_command_draws_the_shifts_with_a_bar(nt: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared: list[int] = []
+    monkeypatch.setattr(Surrogate, "prepare", lambda self, hi: prepared.append(hi))
+    assert nt("words", "1e6", "3", "--surrogate", "1").returncode == 0
+    assert prepared == [10**6 + 3]
 
 
 def test_threads_share_the_shifts() -> None:

@@ -1,6 +1,7 @@
 """Parse and format integers as people write them: 360, 1_000, 1e13, 10^13, 2**64*3, 2^63-1."""
 
 import re
+from decimal import Decimal
 
 from .errors import InputError
 
@@ -14,6 +15,10 @@ _SIGN = re.compile(
     r"(?<=[^eE])([+-])"
 )  # not that of an exponent, 1e+3, and not the first character
 _DECIMAL = re.compile(r"(\d+(?:_\d+)*)(?:\.(\d+))?(?:[eE]\+?(\d+))?", re.ASCII)
+
+
+class NegativeInteger(InputError):
+    """An integer below 0."""
 
 
 def parse_integer(text: str) -> int:
@@ -42,7 +47,7 @@ def format_integer(n: int) -> str:
     >>> format_integer(360), format_integer(10**13), format_integer(97_500_000_000)
     ('360', '1e13', '9.75e10')
     """
-    return str(n) if n < 10**4 else re.sub(r"(\.?0+)?e\+0*", "e", f"{n:.2e}")
+    return str(n) if n < 10**4 else re.sub(r"(\.?0+)?e\+0*", "e", f"{Decimal(n):.2e}")
 
 
 def _product(written: str, text: str) -> int:
@@ -91,8 +96,8 @@ def _checked(value: int, text: str) -> int:
     return value
 
 
-def _negative(text: str) -> InputError:
-    return InputError(f"{text} is negative: integers here begin at 1")
+def _negative(text: str) -> NegativeInteger:
+    return NegativeInteger(f"{text} is negative: integers here begin at 1")
 
 
 def _too_large(text: str) -> InputError:

@@ -152,8 +152,15 @@ def _skip_garbage_collection_at_exit() -> None:
 
 
 def _usage_error(error: Any) -> str:
-    """typer's message; for an unknown command or option, a hint with the most similar name."""
-    message: str = error.format_message()
+    """typer's message, with the name of the option in front: "--seed must be at least 0, not -1".
+
+    For an unknown command or option, a hint with the most similar name.
+    """
+    message = re.sub(
+        r"^Invalid value for '([^']+)': (it )?",
+        lambda match: match[1] + (" " if match[2] else ": "),
+        error.format_message(),
+    )
     unknown = re.match(r"No such (command|option):? '?(-*)([^\s']*)", message)
     if unknown is None:
         return message

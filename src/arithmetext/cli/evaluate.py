@@ -11,7 +11,7 @@ import typer
 
 from ..integers import parse_integer
 from ..trees import unpack
-from .options import AsJson, Seed, at_least, one_of
+from .options import AsJson, Seed, at_least, check_distinct, one_of
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -23,12 +23,12 @@ WITHOUT_A_FOLDER = (  # models, for completion
 )
 
 
-def _runs() -> Iterator[str]:
+def run_folders() -> Iterator[str]:
     """The folders of runs, where `nt train` puts them."""
     return (str(path.parent) for path in Path("runs").glob("*/config.json"))
 
 
-complete_model = one_of(lambda: [*sorted(_runs()), *WITHOUT_A_FOLDER])
+complete_model = one_of(lambda: [*sorted(run_folders()), *WITHOUT_A_FOLDER])
 Model = Annotated[
     str,
     typer.Argument(
@@ -42,8 +42,12 @@ Model = Annotated[
 def evaluate(
     run: Model,
     at: Annotated[
-        list[str] | None,
-        typer.Option(metavar="N", help="Measure near N; may be repeated.  [default: 1e13]"),
+        list[int] | None,
+        typer.Option(
+            parser=at_least(2),
+            metavar="N",
+            help="Measure near N; may be repeated.  [default: 1e13]",
+        ),
     ] = None,
     prompts: Annotated[
         int,
@@ -66,7 +70,8 @@ def evaluate(
     """
     from ..evaluation.report import evaluations
 
-    places = [parse_integer(n) for n in at or ["1e13"]]
+    places = at or [10**13]
+    check_distinct("--at", places)
     found = []
     for evaluation in evaluations(run, places, prompts=prompts, seed=seed):
         found.append(evaluation)
@@ -126,7 +131,7 @@ def generate(
     if as_json:
         about = {
             "run": run,
-            "model": subject.model.description,
+            "model": subject.description,
             "context": subject.context,
             "at": n,
             "seed": seed,
@@ -140,9 +145,9 @@ def generate(
         print(json.dumps(about | answer, allow_nan=False))
         return
     console = Console(file=sys.stdout, highlight=False, markup=False, soft_wrap=True)
-    console.print(f"{subject.model.description} ({run})")
+    console.print(f"{subject.description} ({run})")
     console.print(f"prompt: the last {subject.context} tokens before {n}; β = {format_beta(beta)}")
-    if any(n < hi and lo < n + words for lo, hi in subject.trained):
+    if subject.trained_on(n, n + words):
         console.print("The model was trained on this text.")
     console.print()
     digits, width = len(str(n + words)), max(len("truth"), *(len(row[1]) for row in rows))

@@ -1,5 +1,6 @@
 """Options and small functions that several commands use."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import Annotated, Any
@@ -8,7 +9,7 @@ import typer
 import typer.core
 
 from ..errors import InputError
-from ..integers import parse_integer
+from ..integers import NegativeInteger, format_integer, parse_integer
 
 LONGEST_SUMMARY = 200  # characters
 
@@ -79,11 +80,16 @@ def print_items(pieces: Iterable[Sequence[object]], as_list: ListFormat | None) 
 
 
 def at_least(least: int, most: int | None = None) -> Callable[[str | int], int]:
-    """A parser for integer options; like all integers they may be written 1e6 or 2^20."""
+    """A parser for integer options; like all integers they may be written 1e6 or 2^20.
+
+    Messages that begin with "it" are about the option: `nt` prints its name instead.
+    """
 
     def parse(value: str | int) -> int:
         try:
             number = parse_integer(str(value))
+        except NegativeInteger:
+            number = -1  # below any bound
         except InputError as error:  # typer drops the message of any other ValueError
             raise typer.BadParameter(str(error)) from None
         if number < least:
@@ -93,6 +99,13 @@ def at_least(least: int, most: int | None = None) -> Callable[[str | int], int]:
         return number
 
     return parse
+
+
+def check_distinct(option: str, values: Sequence[int]) -> None:
+    """Refuse a value that is given twice."""
+    for value, times in Counter(values).items():
+        if times > 1:
+            raise InputError(f"{option} names {format_integer(value)} twice")
 
 
 def one_of(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:

@@ -1,14 +1,15 @@
 """`nt probe`."""
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..errors import InputError
 from ..integers import format_integer, parse_integer
-from .evaluate import Model
-from .options import AsJson, at_least
+from ..models.config import PACKAGED
+from .evaluate import run_folders
+from .options import AsJson, at_least, check_distinct, one_of
 
 if TYPE_CHECKING:
     from ..evaluation.probes import Decoded
@@ -18,14 +19,23 @@ BLOCKS = 10  # of the text near each place
 
 
 def probe(
-    run: Model,
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN",
+            help="Folder of a run (but not of an HMM), pretrained or longconv.",
+            autocompletion=one_of(lambda: [*sorted(run_folders()), *PACKAGED]),
+        ),
+    ],
     primes: Annotated[
         str,
         typer.Option(metavar="P,P,…", help="Primes, or any other moduli, separated by commas."),
     ] = PRIMES,
     at: Annotated[
-        list[str] | None,
-        typer.Option(metavar="N", help="Test near N; may be repeated.  [default: 1e13]"),
+        list[int] | None,
+        typer.Option(
+            parser=at_least(2), metavar="N", help="Test near N; may be repeated.  [default: 1e13]"
+        ),
     ] = None,
     windows: Annotated[
         int,
@@ -42,44 +52,57 @@ def probe(
 ) -> None:
     """Read n modulo primes off a model's residual stream.
 
-    Fits linear probes after each layer on windows of the model's training text, and tests them on
-    text that it was not trained on. Prints how often n mod p is read right in the second half of
-    the context, where n is the integer of the last word read.
+    Fits linear probes after each layer on windows of the model's training ranges, and tests them on
+    integers that it has not seen; both in the real text. Prints how often n mod p is read right in
+    the second half of the context, where n is the integer of the last word read.
 
-    The columns `untrained`, `16 tokens`, … are controls: the same probe reads a model that was not
-    trained, or the last tokens in order, fitted on four times as many windows. --json prints all
-    intervals, other controls, earlier positions, and the R² of single functions of n mod p.
+    `tokens` is the embedding, before the first layer. `best layer` is the best on the tested text,
+    with a 95 % interval over blocks of text and sets of training windows; the interval does not
+    allow for the choice of the layer. Chance is 1/p. The columns `untrained`, `16 tokens`, … are
+    controls: the same probe reads a model that was not trained, or the last tokens in order, fitted
+    on four times as many windows. --json prints all intervals, other controls, earlier positions,
+    and the R² of single functions of n mod p.
     """
     from ..evaluation.probes import ProbeSettings, position_ranges, probe_scores, summarise
-    from ..evaluation.subjects import subject
+    from ..evaluation.subjects import is_baseline, subject
+    from ..text.splits import blocks_near
 
-    places = tuple(parse_integer(n) for n in at or ["1e13"])
-    moduli = tuple(parse_integer(p) for p in primes.split(","))
+    places, moduli = at or [10**13], _moduli(primes)
+    check_distinct("--at", places)
     tested = -(-windows // BLOCKS) * BLOCKS
-    how = ProbeSettings(moduli, places, windows, 4 * windows, tested, BLOCKS, seeds).checked()
+    how = ProbeSettings(
+        moduli, tuple(places), windows, 4 * windows, tested, BLOCKS, seeds
+    ).checked()
+    if is_baseline(run):
+        raise InputError(
+            f"{run} has no residual stream: nt probe reads a trained model (a run's folder, or"
+            f" {' or '.join(PACKAGED)})"
+        )
     model = subject(run, places[0])
-    if not model.trained:
-        raise InputError(f"{run} has no training text to fit probes on")
+    for place in places:
+        blocks_near(place, model.seen, BLOCKS)  # refuses a place before the probes are fitted
     arrays = probe_scores(model, how)
     ranges = position_ranges(model.context)
     found = {at: summarise(arrays, how, model.context, at) for at in places}
     if as_json:
+        layers = _layers(found[places[0]])
         about = {
             "run": run,
-            "model": model.model.description,
+            "model": model.description,
             "positions": ranges,
+            "layers": layers,
             "windows": windows,
             "tested": tested,
             "seeds": seeds,
         }
         rows = [
-            {"at": at, "chance": each.chance, **vars(each)}
+            {"at": at, **_as_json(each, layers)}
             for at, decoded in found.items()
             for each in decoded
         ]
         print(json.dumps(about | {"probes": rows}, allow_nan=False))
         return
-    print(f"{model.model.description} ({run})")
+    print(f"{model.description} ({run})")
     for place, decoded in found.items():
         first, end = ranges[-1]
         print(
@@ -89,22 +112,58 @@ def probe(
         print(_table(decoded))
 
 
+def _moduli(primes: str) -> tuple[int, ...]:
+    items = primes.split(",")
+    if not all(map(str.strip, items)):
+        raise InputError("--primes: an empty item (write 2,3,5)")
+    try:
+        moduli = tuple(map(parse_integer, items))
+    except InputError as error:
+        raise InputError(f"--primes: {error}") from None
+    check_distinct("--primes", moduli)
+    return moduli
+
+
+def _layers(decoded: "list[Decoded]") -> list[str | int]:
+    """The names of the layers; what comes before the first is the embedding."""
+    return ["tokens", *range(1, len(decoded[0].layers[-1]))]
+
+
+def _as_json(decoded: "Decoded", layers: list[str | int]) -> dict[str, Any]:
+    """Accuracies by range of positions and layer; R² by function and layer."""
+    from ..evaluation.codec import to_json
+    from ..evaluation.probes import COUNTS, functions
+
+    fields: dict[str, Any] = to_json(decoded)
+    names = (f"{basis} {index}" for basis, index in functions(decoded.modulus).names)
+    values = (each for basis in decoded.explained.values() for each in zip(*basis, strict=True))
+    controls = fields["controls"]
+    for scores in controls, fields["margins"], fields["ahead"]:
+        scores["counts of the last 64 tokens"] = scores.pop(COUNTS)
+    return {
+        "modulus": fields.pop("modulus"),
+        "chance": decoded.chance,
+        "accuracy": fields.pop("layers"),
+        "best_layer": layers[decoded.best_layer],
+        **fields,
+        "explained": dict(zip(names, values, strict=True)),
+    }
+
+
 def _table(decoded: "list[Decoded]") -> str:
     from ..evaluation.estimates import format_estimate
     from ..evaluation.probes import ORDERED, UNTRAINED
 
-    controls = UNTRAINED, *ORDERED
-    layers = range(1, len(decoded[0].layers[-1]))
-    header = ["p", "chance", "tokens", *map(str, layers), "best", *controls]
-    rows = [header]
+    layers, controls = _layers(decoded), (UNTRAINED, *ORDERED)
+    rows = [["modulus", "chance", *map(str, layers), "best layer", *controls]]
     for each in decoded:
-        last = each.layers[-1]
+        last, best = each.layers[-1], each.best_layer
         rows.append(
             [
                 str(each.modulus),
                 f"{each.chance:.3f}",
                 *(f"{estimate.value:.3f}" for estimate in last),
-                format_estimate(last[each.best_layer]),
+                f"{layers[best]}: {format_estimate(last[best])}",
                 *(f"{each.controls[name].value:.3f}" for name in controls),
             ]
         )

@@ -46,7 +46,9 @@ def reproduce(
     """Reproduce the paper's figures and claims, and write a report.
 
     Results are stored in DIR/SCALE/data and the page in DIR/SCALE/index.html. A study whose
-    settings and code have not changed is not run again.
+    settings and code have not changed is not run again. Outputs of models, which take most of the
+    time, are also kept in the cache: $XDG_CACHE_HOME/arithmetext, or else ~/.cache/arithmetext. So
+    a report in another folder is made quickly.
     """
     from ..files import sole_writer
     from ..paper import report, study

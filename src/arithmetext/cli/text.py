@@ -63,6 +63,7 @@ def words(
         from ..text.surrogate import Surrogate
 
         text = Surrogate(surrogate)
+        text.prepare(hi)
         pieces = (text.words(*span) for span in spans(lo, hi, sieve.piece_size(hi)))
     if as_list:
         # By parts: a list of strings takes much more memory than an array.

@@ -72,7 +72,7 @@ def evaluations(
             subject = subjects.subject(name, n)
         yield Evaluation(
             run=name,
-            model=subject.model.description,
+            model=subject.description,
             context=subject.context,
             prompts=prompts,
             sequences=SEQUENCES_PER_PROMPT * prompts,

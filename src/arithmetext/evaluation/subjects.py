@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..models import files
+from ..models.hugging_face import read_config
 from ..models.language import LanguageModel
 from ..models.locator import Locator
 from ..models.ngram import NGram
@@ -19,6 +20,8 @@ from ..training.config import Config
 from .prompts import draw
 
 DEFAULT_CONTEXT = 1024  # the paper's L, for models without a context length of their own
+
+_BASELINE = re.compile(r"locator|(ngram|oracle)-(\d{1,6})")
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,21 @@ class EvaluatedModel:
     context: int  # L, the tokens of a prompt
     trained: tuple[Range, ...]  # ranges that the model was trained on
     seen: tuple[Range, ...]  # training and validation ranges, which evaluation must avoid
+    surrogate: int | None = None  # the seed of the surrogate text that it was trained on
+
+    @property
+    def description(self) -> str:
+        """The kind of model and its size; of what text, if it was trained on a surrogate."""
+        if self.surrogate is None:
+            return self.model.description
+        return (
+            f"{self.model.description}, trained on surrogate text {self.surrogate} and tested on"
+            " the real text"
+        )
+
+    def trained_on(self, lo: int, hi: int) -> bool:
+        """Whether the model was trained on some of the real text of lo ≤ n < hi."""
+        return self.surrogate is None and any(lo < b and a < hi for a, b in self.trained)
 
     def windows(self, at: int, *, number: int, seed: int) -> Tensor:
         """Random windows of the text near `at`, as long as the context: [number, context]."""
@@ -47,17 +65,18 @@ def subject(name: str, at: int) -> EvaluatedModel:
     integers from `at` on.
     """
     folder = Path(name)
-    if folder.is_dir():
+    if name and folder.is_dir():  # Path("") is the current folder
         return _trained(folder, name)
     if name in files.PACKAGED:
         return _trained(files.PACKAGED[name], name)
-    match = re.fullmatch(r"(locator|ngram|oracle)(?:-(\d{1,6}))?", name)
-    if match is None or (match[1] == "locator") != (match[2] is None):
+    match = _BASELINE.fullmatch(name)
+    if match is None:
         raise InputError(
-            f"there is no folder {name}; models without a folder are: {', '.join(files.PACKAGED)},"
+            f"there is no folder {name or repr(name)}; models without a folder are:"
+            f" {', '.join(files.PACKAGED)},"
             " locator, ngram-K and oracle-B, such as ngram-8 and oracle-13"
         )
-    if match[1] == "locator":
+    if name == "locator":
         bpe = BPE.train(256)
         return EvaluatedModel(name, Locator(bpe), bpe, DEFAULT_CONTEXT, (), ())
     words, number = WordTokens.commonest(256), int(match[2])
@@ -69,12 +88,17 @@ def subject(name: str, at: int) -> EvaluatedModel:
     return EvaluatedModel(name, oracle, words, DEFAULT_CONTEXT, (), ())
 
 
+def is_baseline(name: str) -> bool:
+    """Whether `subject` makes the model with this name, without training."""
+    return not Path(name).is_dir() and _BASELINE.fullmatch(name) is not None
+
+
 def _trained(folder: Path, name: str) -> EvaluatedModel:
     """The model in a run's folder, or in a model folder.
 
     A model folder outside a run does not record its training ranges, so the paper's are assumed.
     """
-    begun, way_out = (folder / "checkpoints").exists(), f"nt train --resume --out {folder}"
+    begun, way_out = _is_run(folder), f"nt train --resume --out {folder}"
     if begun and not (folder / "model").exists():
         raise InputError(
             f"{folder} has no model: its run is not finished, or the model was removed;"
@@ -87,8 +111,17 @@ def _trained(folder: Path, name: str) -> EvaluatedModel:
         raise InputError(f"{error}; {way_out} writes it again" if begun else str(error)) from None
     run = inside.absolute().parent / "config.json"
     named = inside.absolute().name == "model" and run.exists()
-    text = Config.load(run).text if named else splits(TRAINED_TO)
+    config = Config.load(run) if named else None
+    text = config.text if config else splits(TRAINED_TO)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     ready = model.for_inference(device)
-    context = model.config.context
-    return EvaluatedModel(name, ready, tokenizer, context, text.train, text.seen)
+    context, surrogate = model.config.context, config.surrogate if config else None
+    return EvaluatedModel(name, ready, tokenizer, context, text.train, text.seen, surrogate)
+
+
+def _is_run(folder: Path) -> bool:
+    """Whether `nt train` has begun a run in this folder."""
+    if (folder / "checkpoints").exists():
+        return True
+    config = folder / "config.json"  # a model's folder has one too
+    return config.exists() and "training" in read_config(config)

@@ -56,7 +56,9 @@ def save(
 def load(folder: Path) -> tuple[TrainableModel, Tokenizer]:
     """Read what `save` has written."""
     path, kinds = folder / CONFIG, [*OURS, *ARCHITECTURES]
-    kind = read_config(path).get("model_type") if path.exists() else None
+    if not path.exists():
+        raise InputError(f"{folder} holds no model: it has no {CONFIG}")
+    kind = read_config(path).get("model_type")
     if kind not in kinds:
         raise InputError(
             f'{folder} holds no model: its {CONFIG} must have the "model_type" {" or ".join(kinds)}'

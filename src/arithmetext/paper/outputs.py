@@ -9,12 +9,16 @@ An output is named by the configuration of the model, by the function that compu
 settings of the function. In the cache its name also has a digest of the code of the model's
 training, or of the weights in the package, and of the function. So changed code or weights never
 use an old output.
+
+A file also says how long its output took to make. So a study that finds its outputs in the cache
+still reports the time that it once took.
 """
 
 import hashlib
 import json
 import shutil
 import sys
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,6 +43,8 @@ _ABOUT = "about"  # the array that holds the name of an output, as JSON
 _UNREADABLE = (OSError, EOFError, ValueError, KeyError, BadZipFile, zlib.error)
 _saved_to: Path | None = None  # the folder that outputs are copied to
 _kept: dict[str, Path] | None = None  # while rescoring: the only outputs that there are
+_used: set[Path] = set()  # by this process
+_seconds_before = 0.0  # since the last call of `seconds_before`
 
 
 def keep(
@@ -61,12 +67,17 @@ def keep(
             raise run_cache.NotKept(f"no output of {compute.__name__} was kept for this model")
         before, arrays = _read(_kept[name])
         run_cache.note_older_code(before["sources"], about["sources"])
+        _count(_kept[name], before.get("seconds", 0.0))
         return arrays
     path = _in_cache(about)
     try:
-        arrays = _read(path)[1]
+        before, arrays = _read(path)
+        _count(path, before.get("seconds", 0.0))
     except _UNREADABLE:
+        began = time.perf_counter()
         arrays = make()
+        about["seconds"] = time.perf_counter() - began
+        _used.add(path)
         make_folder(path.parent)
         with whole_file(path) as draft, draft.open("wb") as file:
             text = np.array(json.dumps(about, sort_keys=True))
@@ -74,6 +85,21 @@ def keep(
     if _saved_to is not None:
         _copy(path, _saved_to / name)
     return arrays
+
+
+def _count(path: Path, seconds: float) -> None:
+    """Count the time of an output that was made before, when this process first uses it."""
+    global _seconds_before
+    if path not in _used:
+        _used.add(path)
+        _seconds_before += seconds
+
+
+def seconds_before() -> float:
+    """How long outputs took that were used since the last call and made by earlier processes."""
+    global _seconds_before
+    seconds, _seconds_before = _seconds_before, 0.0
+    return seconds
 
 
 @contextmanager

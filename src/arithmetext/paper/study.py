@@ -160,7 +160,7 @@ class Stored:
     study: str
     settings: Any  # as JSON
     sources: Sources  # digests of the code that made it; empty in files of earlier versions
-    seconds: float
+    seconds: float  # with those of outputs that were made before
     data: Any  # the Result
 
 
@@ -215,11 +215,14 @@ def perform(study: Study, scale: str, folder: Path, older: Sources | None = None
 
     `older`, filled while the study runs, has the digests of older code that made its outputs.
     """
+    from . import outputs
+
     settings = study.settings(scale)
     made_by = _sources(study, settings)
+    outputs.seconds_before()  # of a study that failed
     start = time.perf_counter()
     data = study.run(settings)
-    seconds = time.perf_counter() - start
+    seconds = time.perf_counter() - start + outputs.seconds_before()
     made_by |= older or {}
     result = Stored(_name(study), to_json(settings), made_by, seconds, data)
     make_folder(folder)
@@ -279,8 +282,12 @@ def reproduce(chosen: dict[str, Study], scale: str, folder: Path) -> list[str]:
             print(running[: shutil.get_terminal_size().columns - 1])  # must fit to be replaced
         line_start = _LINE_UP if terminal else ""
         try:
+            start = time.perf_counter()
             with outputs.saved_to(folder):
-                took = f"{perform(study, scale, folder / 'data').seconds:.1f} s"
+                result = perform(study, scale, folder / "data")
+            seconds = time.perf_counter() - start
+            took = f"{seconds:.1f} s"
+            notes += ["outputs kept from before"] if result.seconds > seconds else []
         except Exception as error:
             _print(name, error)
             failed.append(name)
@@ -318,8 +325,9 @@ def rescore(chosen: dict[str, Study], scale: str, folder: Path) -> list[str]:
                 continue
             older.clear()
             try:
-                took = perform(study, scale, folder / "data", older).seconds
-                print(f"{name}: {took:.1f} s", flush=True)
+                start = time.perf_counter()
+                perform(study, scale, folder / "data", older)
+                print(f"{name}: {time.perf_counter() - start:.1f} s", flush=True)
             except run_cache.NotKept as error:
                 print(f"{name}: left as it is, since {error}", flush=True)
             except Exception as error:

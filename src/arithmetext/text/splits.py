@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import InputError
+from ..integers import format_integer
+from .ranges import MAX
 
 Range = tuple[int, int]  # half-open: lo ≤ i < hi
 
@@ -60,16 +62,8 @@ def unseen(at: int, seen: Sequence[Range]) -> Range:
     >>> unseen(10**13, splits(10**11).seen) == far_window(13)
     True
     """
-    from .sieve import check_range
-
-    for lo, hi in (at, at + FAR_LENGTH + 1), (at - FAR_LENGTH, at):
-        if lo >= 2 and not any(lo < end and begin < hi for begin, end in seen):
-            check_range(lo, hi)
-            return lo, hi
-    raise InputError(
-        f"the integers around {at} were used for training or validation:"
-        " choose others, such as 1e13"
-    )
+    [block] = blocks_near(at, seen, 1)
+    return block
 
 
 def blocks_near(at: int, seen: Sequence[Range], number: int) -> tuple[Range, ...]:
@@ -80,4 +74,20 @@ def blocks_near(at: int, seen: Sequence[Range], number: int) -> tuple[Range, ...
     >>> blocks_near(98 * 10**9, splits(10**11).seen, 10)[-1]
     (99764000000, 99765000001)
     """
-    return tuple(unseen(at + k * (at // 500), seen) for k in range(number))
+    if at + (number - 1) * (at // 500) + FAR_LENGTH >= MAX:
+        raise InputError(
+            f"{format_integer(at)} is too large: the text to test on would end beyond 2^63"
+        )
+    blocks = []
+    for k in range(number):
+        near = at + k * (at // 500)
+        for lo, hi in (near, near + FAR_LENGTH + 1), (near - FAR_LENGTH, near):
+            if lo >= 2 and not any(lo < end and begin < hi for begin, end in seen):
+                blocks.append((lo, hi))
+                break
+        else:
+            raise InputError(
+                f"the integers around {format_integer(at)} were used for training or validation:"
+                " choose others, such as 1e13"
+            )
+    return tuple(blocks)

@@ -30,15 +30,17 @@ from numpy.typing import NDArray
 
 from ..compiled import kernel
 from ..errors import InputError
+from ..progress import Advance, no_progress, progress
 from .kernels import CHILD_LENGTHS, CHILDREN
 from .philox import below, philox
-from .ranges import over_ranges
+from .ranges import over_ranges, spans
 from .sieve import Words, base_primes, check_range, segment_size
 
 LAST_PRIME_BELOW = 0.63375  # a last prime is added where P is less than n to this power
 
 _PURPOSE = 5  # of random numbers: one more than those in `windows`
 _MOST = (1 << 63) - 1
+_DRAWN_AT_ONCE = 1 << 20  # shifts, between two updates of a progress bar
 _U = np.uint64
 
 
@@ -90,7 +92,17 @@ class Surrogate:
         _fill_windows(np.array(starts, np.int64), primes, shifts, CHILDREN, CHILD_LENGTHS, out)
         return out
 
-    def shifts(self, limit: int) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
+    def prepare(self, hi: int) -> None:
+        """Draw all shifts for words below `hi`, with a progress bar: near 2^63 it takes seconds."""
+        limit = isqrt(hi - 1)
+        with progress("primes", 1):  # one kernel: the bar cannot advance, only name the work
+            number = len(base_primes(limit))
+        with progress("phases", number, "primes") as advance:
+            self.shifts(limit, advance)
+
+    def shifts(
+        self, limit: int, advance: Advance = no_progress
+    ) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
         """The primes p up to `limit`, and the shift a_p of each.
 
         A shift is known modulo the largest power of p below 2^63; higher powers of p divide nothing
@@ -104,7 +116,9 @@ class Surrogate:
             # Draw a few more, so that slowly increasing limits rarely draw again.
             shifts = np.zeros(min(len(primes), count + count // 16 + 256), np.uint64)
             if self.seed is not None:
-                _draw_shifts(_U(self.seed), primes[: len(shifts)], shifts)
+                for a, b in spans(0, len(shifts), _DRAWN_AT_ONCE):
+                    _draw_shifts(_U(self.seed), primes[a:b], shifts[a:b])
+                    advance(b - a)
             self._shifts = shifts
         return primes[:count], shifts[:count]
 

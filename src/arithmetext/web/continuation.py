@@ -146,11 +146,11 @@ def _about(model: EvaluatedModel, prompt: TextPrompts, at: int, count: int) -> L
     first = max(2, at - WORDS_BEFORE)
     heads = model.model.heads
     return {
-        "model": model.model.description,
+        "model": model.description,
         # A model that is valid only near n knows n itself, and does not read the tokens before it.
         "context": model.context if model.model.at is None else None,
         "at": str(at),
-        "trained": any(at < hi and lo < at + count for lo, hi in model.trained),
+        "trained": model.trained_on(at, at + count),
         "before": [
             {"n": str(n), "word": unpack(word)}
             for n, word in enumerate(words(first, at, threads=1).tolist(), first)

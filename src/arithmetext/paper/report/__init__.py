@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ...files import make_folder, write_whole
-from .findings import count_outcomes, csv_text, load_findings
+from .findings import count_outcomes, csv_text, load_findings, without_claims
 from .markdown import verdict_table
 from .page import page
 
@@ -22,5 +22,8 @@ def build(folder: Path) -> Path:
 
 def summary(folder: Path) -> str:
     """The verdicts on the results in `folder`/data, as a Markdown table below their counts."""
-    verdicts = [verdict for finding in load_findings(folder) for verdict in finding.verdicts]
+    findings = load_findings(folder)
+    verdicts = [verdict for finding in findings for verdict in finding.verdicts]
+    if not verdicts:
+        return f"{without_claims(len(findings))} of the paper.\n"
     return f"{count_outcomes(verdicts)}.\n\n{verdict_table(verdicts)}"

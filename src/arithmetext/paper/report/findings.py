@@ -91,6 +91,14 @@ def count_outcomes(verdicts: Sequence[Verdict]) -> str:
     )
 
 
+def without_claims(number: int) -> str:
+    """
+    >>> without_claims(1), without_claims(2)
+    ('1 study that tests no claim', '2 studies that test no claim')
+    """
+    return f"{plural(number, 'study', 'studies')} that test{'s' * (number == 1)} no claim"
+
+
 def csv_text(finding: Finding) -> str:
     """The table of a finding as CSV."""
     text = io.StringIO()

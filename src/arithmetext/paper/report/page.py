@@ -10,7 +10,7 @@ from urllib.parse import quote
 from ...integers import format_integer, parse_integer
 from ...version import __version__
 from ..study import SCALES, SYMBOLS, Verdict
-from .findings import Finding, count_outcomes, csv_text
+from .findings import Finding, count_outcomes, csv_text, without_claims
 
 HEADLINE = "accuracy_length"  # the study that opens the page, if it has a result
 MAX_ROWS = 200  # of a table in the page; the CSV has all rows
@@ -33,7 +33,10 @@ def page(findings: Sequence[Finding]) -> str:
         version=__version__,
         scale=_describe_scale(findings),
         duration=_duration(sum(finding.seconds for finding in findings)),
-        outcomes=count_outcomes(verdicts),
+        about="tests the claims" if verdicts else f"shows {without_claims(len(findings))}",
+        studies="the studies" if len(findings) > 1 else "the study",
+        together=" together" if len(findings) > 1 else "",
+        outcomes=f" <b>{count_outcomes(verdicts)}.</b>" if verdicts else "",
         finding=escape(_split(headline.in_short)[0]),
         picture=_picture(first, "the-finding", "the-headline"),
         number=numbers[headline.name],
@@ -331,9 +334,9 @@ _PAGE = """<!doctype html>
 <a class="skip" href="#the-studies">Skip to the studies</a>
 <header>
 <h1>The arithmetic text, reproduced</h1>
-<p class="lead">This page tests the claims of <cite>Testing Transformer Learnability on the
-Arithmetic Sequence of Rooted Trees</cite> with arithmetext {version}; the studies ran {scale} and
-took {duration} together. <b>{outcomes}.</b> <span id="the-finding">{finding}</span></p>
+<p class="lead">This page {about} of <cite>Testing Transformer Learnability on the
+Arithmetic Sequence of Rooted Trees</cite> with arithmetext {version}; {studies} ran {scale} and
+took {duration}{together}.{outcomes} <span id="the-finding">{finding}</span></p>
 <figure>
 {picture}
 <figcaption id="the-headline">Figure {number}: {link}</figcaption>
