@@ -32,7 +32,7 @@ from ..wording import cell, format_percent, join, sentences
 
 TITLE = "Does the model know n modulo small primes?"
 ORDER = 220
-COST = {"laptop": 60, "gpu": 180}
+COST = {"laptop": 45, "gpu": 180}
 
 _SHOWN = (3, 5, 7, 11, 13, 19)  # primes in the panels of positions and classes
 
@@ -188,7 +188,7 @@ def _plot_primes(axes: Axes, model: ModelProbes) -> None:
         best = [each.layers[-1][each.best_layer] for each in chosen]
         style |= {"ms": 4, "lw": 1, "label": f"model, near {format_integer(at)}"}
         plot_estimates(axes, primes, best, **style)
-    for name, line in zip((*ORDERED, UNTRAINED), ("-", "--", (0, (5, 1)), "-."), strict=True):
+    for name, line in zip((*ORDERED, UNTRAINED), ("-", "--", (0, (1, 1)), "-."), strict=True):
         values = [each.controls[name].value or 0.0 for each in model.primes]
         axes.plot(primes, values, color="0.5", lw=1, ls=line, label=_LABELS.get(name, name))
     axes.plot(
@@ -273,7 +273,8 @@ def _plot_used(axes: Axes, model: ModelProbes) -> None:
     axes.plot(primes, best, color="0.5", lw=1, label="the same, best linear map of the text")
     others = [other_classes(each) for each in model.primes]
     axes.plot(primes, others, color="0.5", lw=1, ls=":", label="other residues of n (mean)")
-    axes.set(xscale="log", xlabel="prime p", ylabel="R², last layer", ylim=(-0.05, 1))
+    axes.set(xscale="log", xlabel="prime p", ylabel="R², last layer", ylim=(-0.05, 1.5))
+    axes.set_yticks([0, 0.25, 0.5, 0.75, 1])
     axes.set_xticks(ticks := [2, 3, 5, 7, 11, 19, 31, 61], list(map(str, ticks)))
     axes.minorticks_off()
     axes.grid(alpha=0.3)
