@@ -11,7 +11,7 @@ before n: a filter learns this as a comb of period p. Attention has to find the 
 angles (RoPE) or from contents, which takes it about a hundred times as long ([docs/log.md]).
 
 A convolution takes O(T log T) operations for T tokens, by FFT. Reading on after a prompt, the model
-does not read its window again: the prompt's part of the next `BLOCK` tokens is computed at once,
+does not read its window again: what the past gives to the next `BLOCK` tokens is computed at once,
 and only the distances within the block are added token by token.
 """
 
@@ -27,7 +27,7 @@ from .config import LongConvConfig as LongConvConfig
 from .gpt import Hook, gelu, initialise, watching
 from .language import Prompts, TrainableModel
 
-BLOCK = 64  # tokens read one by one before the convolutions are computed again
+BLOCK = 256  # tokens read one by one before the convolutions are computed again
 
 
 class Block(nn.Module):
@@ -171,8 +171,8 @@ class Continued:
         # Of each layer, [prompts, width, BLOCK].
         self._recent = [past.new_zeros(*past.shape[:2], BLOCK) for past in self._past]
         self._coming = [
-            convolve(torch.cat([past, zeros], -1), block.filter[:, 0])[..., -BLOCK:]
-            for past, zeros, block in zip(self._past, self._recent, self.model.blocks, strict=True)
+            _after(past, block.filter[:, 0])
+            for past, block in zip(self._past, self.model.blocks, strict=True)
         ]
         self._read = 0
 
@@ -183,10 +183,33 @@ def convolve(values: Tensor, filter: Tensor) -> Tensor:
     values: [batch, width, tokens]; filter: [width, distances]; result as `values`.
     """
     tokens = values.shape[-1]
-    filter = filter[:, :tokens].float()
-    # From this length on, the end of the filter does not wrap around to the beginning.
-    length = 1 << (tokens + filter.shape[-1] - 2).bit_length()
+    filter = filter[:, :tokens]
+    return _convolved(values, filter, tokens + filter.shape[-1] - 1)[..., :tokens]
+
+
+def _after(values: Tensor, filter: Tensor) -> Tensor:
+    """What values give to the `BLOCK` tokens after them: [batch, width, BLOCK].
+
+    values: [batch, width, tokens]; filter: [width, distances].
+    """
+    tokens = values.shape[-1]
+    filter = filter[:, : tokens + BLOCK]
+    # The end wraps around to the beginning, but only to places before these.
+    length = max(tokens + BLOCK, filter.shape[-1])
+    return _convolved(values, filter, length)[..., tokens : tokens + BLOCK]
+
+
+def _convolved(values: Tensor, filter: Tensor, length: int) -> Tensor:
+    """A circular convolution of at least this length, [batch, width, ≥ length]."""
+    length = _fast(length)
     with torch.autocast(values.device.type, enabled=False):
-        spectrum = torch.fft.rfft(values, length) * torch.fft.rfft(filter, length)
-        filtered: Tensor = torch.fft.irfft(spectrum, length)
-        return filtered[..., :tokens]
+        spectrum = torch.fft.rfft(values, length) * torch.fft.rfft(filter.float(), length)
+        convolved: Tensor = torch.fft.irfft(spectrum, length)
+    return convolved
+
+
+def _fast(length: int) -> int:
+    """The next number without prime factors above 5: FFTs of these lengths are fast."""
+    powers = (3**i * 5**j for i in range(40) for j in range(28) if 3**i * 5**j < 2 * length)
+    best: int = min(odd << (-(-length // odd) - 1).bit_length() for odd in powers)
+    return best
