@@ -128,7 +128,7 @@ def test_parameters_are_counted() -> None:
     model = LongConv(SHAPE, vocabulary=D)
     matrices = sum(p.numel() for p in model.parameters() if p.ndim > 1)
     assert SHAPE.matrix_weights(D) == matrices
-    assert model.description.startswith("long convolutions, 2 layers, width 16, filters over 40")
+    assert model.description.startswith("Long convolutions, 2 layers, width 16, filters over 40")
 
 
 # Training and files

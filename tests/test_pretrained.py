@@ -1,4 +1,4 @@
-"""The model that comes with the package, and how it is made from a run."""
+"""The models that come with the package, and how they are made from a run."""
 
 import json
 import re
@@ -23,6 +23,7 @@ from arithmetext.evaluation.words import accuracies
 from arithmetext.models import files
 from arithmetext.models.files import PACKAGED, PRETRAINED
 from arithmetext.models.gpt import GPT
+from arithmetext.models.language import TrainableModel
 from arithmetext.paper import outputs, runs
 from arithmetext.paper import study as studies
 from arithmetext.paper.runs import PromptSettings, TrainedModel
@@ -48,42 +49,62 @@ def table(card: str) -> dict[str, tuple[Estimate, Estimate]]:
     }
 
 
-# The model in the package
+# The models in the package
 
 
-def test_the_folder() -> None:
-    assert {path.name for path in PRETRAINED.iterdir()} == FILES
-    assert (PRETRAINED / "model.safetensors").stat().st_size < 10 * 10**6
-    tensors = load_file(PRETRAINED / "model.safetensors")
+@pytest.mark.parametrize("folder", PACKAGED.values(), ids=PACKAGED)
+def test_the_folder(folder: Path) -> None:
+    assert {path.name for path in folder.iterdir()} == FILES
+    assert (folder / "model.safetensors").stat().st_size < 10 * 10**6
+    tensors = load_file(folder / "model.safetensors")
     assert {tensor.dtype for tensor in tensors.values()} == {torch.bfloat16}
-    assert json.loads((PRETRAINED / "config.json").read_text("utf-8"))["dtype"] == "bfloat16"
-    card = (PRETRAINED / "README.md").read_text("utf-8")
+    card = (folder / "README.md").read_text("utf-8")
     assert max(map(len, card.splitlines())) <= 100
     assert list(table(card)) == ["9.76e10", "1e13", "1e14", "1e15"]
 
 
-def test_the_model_is_that_of_the_recipe() -> None:
-    ours, config = subject("pretrained", AT), recipe("pretrained")
-    assert isinstance(ours.model, GPT)
+def test_transformers_reads_the_gpt_in_bfloat16() -> None:
+    assert json.loads((PRETRAINED / "config.json").read_text("utf-8"))["dtype"] == "bfloat16"
+
+
+@pytest.mark.parametrize("name", PACKAGED)
+def test_the_model_is_that_of_the_recipe(name: str) -> None:
+    ours, config = subject(name, AT), recipe(name)
+    assert isinstance(ours.model, TrainableModel)
     assert ours.model.config == config.model
     tokenizer = config.tokens.tokenizer(config.text, config.n)
     assert ours.tokenizer.vocabulary == tokenizer.vocabulary
-    assert (ours.name, ours.context) == ("pretrained", 1024)
+    assert (ours.name, ours.context) == (name, config.model.context)
     assert (ours.trained, ours.seen) == (config.text.train, config.text.seen)
 
 
-def test_the_model_is_as_good_as_its_card_says() -> None:
+@pytest.mark.parametrize(("name", "length"), [("pretrained", 640), ("longconv", 3072)])
+def test_the_model_is_as_good_as_its_card_says(name: str, length: int) -> None:
     """Short continuations, and a wide margin: the last bits differ between processors."""
-    said, nats_said = table((PRETRAINED / "README.md").read_text("utf-8"))["1e13"]
-    ours = subject("pretrained", AT)
-    prompts = draw(ours.tokenizer, far_window(13), number=16, length=640, following=32)
+    said, nats_said = table((PACKAGED[name] / "README.md").read_text("utf-8"))["1e13"]
+    ours = subject(name, AT)
+    prompts = draw(ours.tokenizer, far_window(13), number=16, length=length, following=32)
     made = continue_prompts(ours.model, prompts, 32)
     accuracy = ratio(accuracies(made.predicted, made.true)).value
     assert said.low - 0.08 < accuracy < said.high + 0.08
-    windows = ours.windows(AT, number=4, seed=0)
-    scored = -score(ours.model, windows).logs[:, 511:].sum()  # after 512 to 1023 tokens
-    nats = scored / ours.tokenizer.words_ended[windows[:, 512:].numpy()].sum()
+    windows, half = ours.windows(AT, number=4, seed=0), ours.context // 2
+    scored = -score(ours.model, windows).logs[:, half - 1 :].sum()
+    nats = scored / ours.tokenizer.words_ended[windows[:, half:].numpy()].sum()
     assert nats_said.low - 0.1 < nats < nats_said.high + 0.1
+
+
+def test_the_card_of_long_convolutions_works() -> None:
+    pytest.importorskip("transformers")
+    names: dict[str, Any] = {}
+    card = (PACKAGED["longconv"] / "README.md").read_text("utf-8")
+    for code in re.findall(r"```python\n(.*?)```", card, re.DOTALL):
+        exec(code, names)
+    assert names["ours"].config == recipe("longconv").model
+    assert names["text"].count(" ") == len(names["window"]) == 4096
+    ids = files.load(PACKAGED["longconv"])[1].encode(names["window"][:300])[None].astype("int64")
+    with torch.no_grad():
+        expected = names["ours"](torch.from_numpy(ids))
+        assert torch.equal(names["model"].eval()(torch.from_numpy(ids)).logits, expected)
 
 
 def test_the_examples_of_the_card_work() -> None:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 
 import torch
 
@@ -53,8 +54,7 @@ Factor an integer, then factor its exponents, and so on: every n > 1 becomes a r
 walk around the tree writes it as a Dyck word. This model continues the text of the words of 2, 3,
 4, …, one word after the other. It comes with arithmetext {version} under the name `{name}`.
 
-{description}.
-The weights are stored in bfloat16.
+{description}
 
 ## Use
 
@@ -99,7 +99,7 @@ another precision or on another device the weights come out slightly different.
 
 Intervals are 95 %, bootstrapped over prompts and windows. None of this text was used for training
 or validation. `nt evaluate {name} --at N --prompts {prompts}` measures the same numbers and
-many more, which takes hours on a CPU.
+many more{evaluating}.
 
 ## Limits
 
@@ -125,6 +125,18 @@ print(tokenizer.decode(answer))  # the words of 10^13, 10^13 + 1, …, as the mo
 
 """
 
+TRANSFORMERS_OURS = """\
+With transformers, whose `generate` is much slower here (`LONGCONV` is the path of this folder):
+
+```python
+import arithmetext.transformers
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained(LONGCONV, dtype="float32")
+```
+
+"""
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -135,6 +147,7 @@ class Kind:
     library: str  # that can load it
     transformers: str
     sliding: str
+    evaluating: str  # how long it takes
     reach: str
 
 
@@ -145,6 +158,7 @@ KINDS = {
         library="transformers",
         transformers=TRANSFORMERS,
         sliding=" When the\n  context is full, its oldest quarter is dropped.",
+        evaluating=", which takes hours on a CPU",
         reach="- It reads at most {context} tokens at once and has seen no later position, so cut"
         " longer prompts.",
     ),
@@ -152,8 +166,9 @@ KINDS = {
         title="Long convolutions on the arithmetic text",
         variable="LONGCONV",
         library="arithmetext",
-        transformers="",
+        transformers=TRANSFORMERS_OURS,
         sliding="",
+        evaluating="",
         reach="- Each of its layers sees {context} tokens back, and prompts of any length can be"
         " read. Prompts\n  much shorter than {context} tokens tell it little.",
     ),
@@ -241,8 +256,9 @@ def model_card(
         library=kind.library,
         transformers=kind.transformers.format(prompt=context - 8),
         sliding=kind.sliding,
+        evaluating=kind.evaluating,
         reach=kind.reach.format(context=context),
-        description=model.description,
+        description=fill(f"{model.description}. The weights are stored in bfloat16.", 100),
         context=context,
         trained=format_integer(sum(hi - lo for lo, hi in config.text.train)),
         n=format_integer(config.n),

@@ -120,7 +120,7 @@ class LongConv(TrainableModel):
     @property
     def description(self) -> str:
         return (
-            f"long convolutions, {self.config.description},"
+            f"Long convolutions, {self.config.description},"
             f" {self.parameter_count / 1e6:.3g} M parameters, predicts next tokens"
         )
 

@@ -204,8 +204,10 @@ def why_not_the_papers(ours: Config) -> str:
     differences = [
         f"{phrase.format(getattr(ours.model, name))} (paper: {getattr(paper.model, name)})"
         for name, phrase in _SHAPE.items()
-        if getattr(ours.model, name, None) != getattr(paper.model, name, None)
+        if getattr(ours.model, name, None) not in (None, getattr(paper.model, name, None))
     ]
+    if ours.model.kind not in (paper.model.kind, "HMM"):
+        differences.append(f"{ours.model.kind} instead of attention")
     if ours.tokens.kind != paper.tokens.kind:
         differences.append("whole words as tokens")
     if not differences:
