@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,10 +17,11 @@ from arithmetext.evaluation import evaluate as evaluating
 from arithmetext.evaluation.estimates import Estimate, ratio
 from arithmetext.evaluation.generation import continue_prompts
 from arithmetext.evaluation.prompts import draw
-from arithmetext.evaluation.publish import main, publish
+from arithmetext.evaluation.publish import PROMPTS, main, model_card, publish
 from arithmetext.evaluation.scoring import score
 from arithmetext.evaluation.subjects import subject
 from arithmetext.evaluation.words import accuracies
+from arithmetext.integers import parse_integer
 from arithmetext.models import files
 from arithmetext.models.files import PACKAGED, PRETRAINED
 from arithmetext.models.gpt import GPT
@@ -29,6 +31,7 @@ from arithmetext.paper import study as studies
 from arithmetext.paper.runs import PromptSettings, TrainedModel
 from arithmetext.text.splits import far_window
 from arithmetext.training import run_cache
+from arithmetext.training.config import from_json
 from arithmetext.training.recipes import RECIPES, recipe
 from tiny_runs import tiny
 
@@ -61,6 +64,26 @@ def test_the_folder(folder: Path) -> None:
     card = (folder / "README.md").read_text("utf-8")
     assert max(map(len, card.splitlines())) <= 100
     assert list(table(card)) == ["9.76e10", "1e13", "1e14", "1e15"]
+
+
+@pytest.mark.parametrize("name", PACKAGED)
+def test_the_card_is_the_one_that_publish_writes(name: str) -> None:
+    """With these numbers, so that a new wording is in both cards."""
+    card = (PACKAGED[name] / "README.md").read_text("utf-8")
+    record = json.loads((PACKAGED[name] / "record.json").read_text("utf-8"))
+    config = from_json(record["config"])
+    curves = {"seconds": [(0, record["seconds"])]} | {
+        key: [(row["step"], row[key]) for row in record["validation"]]
+        for key in ("validation_nats_per_word",)
+    }
+    about: Any = SimpleNamespace(
+        config=config,
+        environment=record["environment"],
+        steps=config.training.steps,
+        curve=curves.__getitem__,
+    )
+    rows = [(parse_integer(at), *estimates) for at, estimates in table(card).items()]
+    assert model_card(name, about, files.load(PACKAGED[name])[0], rows, PROMPTS) == card
 
 
 def test_transformers_reads_the_gpt_in_bfloat16() -> None:

@@ -58,10 +58,11 @@ def probe(
 
     `tokens` is the embedding, before the first layer. `best layer` is the best on the tested text,
     with a 95 % interval over blocks of text and sets of training windows; the interval does not
-    allow for the choice of the layer. Chance is 1/p. The columns `untrained`, `16 tokens`, … are
-    controls: the same probe reads a model that was not trained, or the last tokens in order, fitted
-    on four times as many windows. --json prints all intervals, other controls, earlier positions,
-    and the R² of single functions of n mod p.
+    allow for the choice of the layer. Chance is 1/p.
+
+    The columns `untrained`, `16 tokens`, … are controls: the same probe reads a model that was not
+    trained, or the last tokens in order, fitted on four times as many windows. --json prints all
+    intervals, other controls, earlier positions, and the R² of single functions of n mod p.
     """
     from ..evaluation.probes import ProbeSettings, position_ranges, probe_scores, summarise
     from ..evaluation.subjects import is_baseline, subject

@@ -157,7 +157,7 @@ KINDS = {
         variable="PRETRAINED",
         library="transformers",
         transformers=TRANSFORMERS,
-        sliding=" When the\n  context is full, its oldest quarter is dropped.",
+        sliding=" When the context is\n  full, its oldest quarter is dropped.",
         evaluating=", which takes hours on a CPU",
         reach="- It reads at most {context} tokens at once and has seen no later position, so cut"
         " longer prompts.",

@@ -8,7 +8,7 @@
 A filter has one weight for each distance, from 0 to `context` - 1. With one token per word,
 distance counts integers, and whether a prime p divides n depends on the words at multiples of p
 before n: a filter learns this as a comb of period p. Attention has to find the same distances from
-angles (RoPE) or from contents, which takes it about a hundred times as long ([docs/log.md]).
+angles (RoPE) or from contents, for which it needs much more text (docs/longconv.md).
 
 A convolution takes O(T log T) operations for T tokens, by FFT. Reading on after a prompt, the model
 does not read its window again: what the past gives to the next `BLOCK` tokens is computed at once,
