@@ -4,10 +4,12 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from conftest import Run
+from tiny_runs import command
 
 
 @pytest.mark.parametrize(
@@ -44,3 +46,20 @@ def test_text_and_tokens_are_used_without_torch() -> None:
     )
     script = f"import {modules}, sys; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0
+
+
+def test_models_are_trained_and_measured_without_flint(tmp_path: Path) -> None:
+    """Near 10^15, where FLINT makes short windows faster, if it is installed."""
+    run = tmp_path / "run"
+    evaluate = ["evaluate", str(run), "--at", "1e15", "--prompts", "8", "--json"]
+    script = f"""
+import sys
+for name in "flint", "dask", "distributed", "jinja2", "starlette", "uvicorn":
+    sys.modules[name] = None  # importing it fails
+from arithmetext.cli import app
+app({command("ntp", run)!r}, standalone_mode=False)
+app({evaluate!r}, standalone_mode=False)
+"""
+    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stderr
+    assert '"at": 1000000000000000' in answer.stdout

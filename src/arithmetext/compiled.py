@@ -51,11 +51,18 @@ def flint_is_faster(words: int) -> bool:
     global _made_without_kernels
     if kernels_loaded() or _made_without_kernels + words > FEW_WORDS:
         return False
-    try:
-        import flint  # noqa: F401  not needed on machines that only train models
-    except ImportError:
+    if not has_flint():
         return False
     _made_without_kernels += words
+    return True
+
+
+def has_flint() -> bool:
+    """Whether FLINT is installed; machines that only train and measure models may lack it."""
+    try:
+        import flint  # noqa: F401
+    except ImportError:
+        return False
     return True
 
 

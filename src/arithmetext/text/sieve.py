@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import trees
-from ..compiled import flint_is_faster
+from ..compiled import flint_is_faster, has_flint
 from ..errors import InputError
 from .kernels import (
     MOST_PATCHES,
@@ -135,7 +135,7 @@ def _fill(lo: int, hi: int, out: Words) -> None:
     preconditions of the kernel hold (docs/sieve.md lists them).
     """
     # For a small window of large integers, FLINT takes less time than the primes up to √hi alone.
-    if flint_is_faster(hi - lo) or hi - lo <= isqrt(hi) >> 17:
+    if flint_is_faster(hi - lo) or (hi - lo <= isqrt(hi) >> 17 and has_flint()):
         out[:] = [trees.packed(n) for n in range(lo, hi)]
         return
     if lo < SIEVE_FROM:
