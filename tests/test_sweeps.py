@@ -149,8 +149,9 @@ def test_every_model_reads_the_same_number_of_words() -> None:
             expected = SAME_TIME if "words" in value else 1
             assert words_read(point.models[0], value) == pytest.approx(expected, rel=1e-3)
             assert len(point.models) == (1 if value == "2" or "words" in value else 2)
-    shares = [words_read(model) for model in found.short_runs]
-    assert shares == pytest.approx([SEARCHED_SHARE] * 12, rel=1e-3)
+    for rho, models in found.searches.items():
+        shares = [words_read(model) for model in models]
+        assert shares == pytest.approx([SEARCHED_SHARE[rho]] * 3, rel=1e-3)
 
 
 def test_at_paper_scale_every_model_is_trained_as_long_as_the_papers() -> None:

@@ -92,6 +92,7 @@ class Result:
     fluctuation: Estimate  # the deviation at the largest L minus that at the smallest
     exponent: Estimate  # of nats per word as a power of the number of parameters
     searches: dict[str, dict[str, float]]  # lowest validation loss of each learning rate, by ρ
+    searched: dict[str, float]  # the share of the words that these runs read, by ρ
     prompts: int
     blocks: int
     stand_in: str  # why the reference is not the paper's model; empty if it is
@@ -179,6 +180,10 @@ def summarise(
             [value_of(points[each].nats) for each in sizes],
         ),
         searches,
+        {
+            rho: models[0].trained_on / axes["ρ"][rho].models[0].trained_on
+            for rho, models in settings.sweep.searches.items()
+        },
         settings.prompts,
         blocks,
         reference.models[0].stand_in,

@@ -27,7 +27,6 @@ from ..runs import SCORED_TOKENS, TEST_NEAR, PromptSettings, TrainedModel
 from ..study import Table, Verdict, if_papers_model, papers_tokens, unless_trained_less
 from ..sweeps import (
     SAME_TIME,
-    SEARCHED_SHARE,
     measure_all,
     sweep,
     with_rate,
@@ -208,11 +207,6 @@ def caption(result: Result) -> str:
     places = join(format_integer(at) for at in result.places)
     reference = join(f"{axis} = {value}" for axis, value in result.reference.items())
     longer = any("words" in value for value in result.axes["ρ"])
-    rates = [_rate_in_words(rho, losses) for rho, losses in result.searches.items()]
-    seconds = [
-        f"{min(run.seconds for run in point.runs):.0f} for {value}"
-        for value, point in result.axes["ρ"].items()
-    ]
     seeds = len(result.middle.runs)
     return sentences(
         "One parameter changes in each column; the others are those of the reference,"
@@ -220,7 +214,7 @@ def caption(result: Result) -> str:
         f"Every model reads about {result.middle.words:.3g} million words"
         + f"; {SAME_TIME} × words: so many times as many, which is nearer to the reference in time"
         * longer
-        + f". Seconds of training by ρ: {'; '.join(seconds)}.",
+        + ".",
         f"Top: {plural(result.prompts, 'prompt')} near each of {places}, continued by as many"
         " tokens as the context holds (β = ∞). No prompt is from training or validation text. Each"
         f" dot is a continuation{' by a model of one of the seeds' * (seeds > 1)}, in the colour of"
@@ -233,17 +227,25 @@ def caption(result: Result) -> str:
         " powers of the primes up to B (no mark: better than every oracle here).",
         f"Bottom: validation loss during training{', a line for each seed' * (seeds > 1)}; each n"
         " has its own validation text.",
-        f"The learning rate is the best of a few in runs on {format_percent(SEARCHED_SHARE)} of the"
-        f" words: {join(rates)}. Models that differ in L, n or D take the rate of the reference.",
+        _rates_in_words(result),
         _seeds_in_words(result) if seeds > 1 else "",
         _power_law_in_words(result.exponent),
     )
 
 
-def _rate_in_words(rho: str, losses: dict[str, float]) -> str:
-    tried, best = sorted(map(float, losses)), best_rate(losses)
-    edge = {tried[0]: "the lowest tried", tried[-1]: "the highest tried"}.get(best, "")
-    return f"{best:g} for ρ = {rho}" + f" ({edge})" * bool(edge)
+def _rates_in_words(result: Result) -> str:
+    """The learning rates, and how they were found."""
+    rates = []
+    for rho, losses in result.searches.items():
+        tried, best, share = sorted(map(float, losses)), best_rate(losses), result.searched[rho]
+        edge = {tried[0]: "the lowest tried", tried[-1]: "the highest tried"}.get(best, "")
+        part = f"from runs on {format_percent(share)} of the words" if share < 0.99 else ""
+        notes = "; ".join(filter(None, (edge, part)))
+        rates.append(f"{best:g} for ρ = {rho}" + f" ({notes})" * bool(notes))
+    return (
+        f"The learning rate is the best of a few: {join(rates)}. Models that differ in L, n or D"
+        " take the rate of the reference."
+    )
 
 
 def _seeds_in_words(result: Result) -> str:
@@ -273,7 +275,7 @@ def _power_law_in_words(exponent: Estimate) -> str:
 
 def table(result: Result) -> Table:
     header = ["parameter", "value", "parameters of the model", "seeds", "learning rate"]
-    header += ["accuracy of each seed", "million words read", "seconds of training"]
+    header += ["accuracy of each seed", "million words read", "seconds of training (other runs may share the card)"]
     header += ["integers near"]
     header += [*_interval("word accuracy"), *_interval("nats per word"), "horizon"]
     header += [*_interval("accuracy at all places"), *_interval("nats at all places")]
