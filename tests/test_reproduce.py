@@ -22,7 +22,12 @@ from arithmetext.cli.reproduce import report as report_command
 from arithmetext.cli.reproduce import reproduce
 from arithmetext.errors import InputError
 from arithmetext.evaluation import without_attention
+from arithmetext.evaluation.ablation import HeadSettings
+from arithmetext.evaluation.beliefs import BeliefSettings
 from arithmetext.evaluation.codec import to_json
+from arithmetext.evaluation.filters import WindowSettings
+from arithmetext.evaluation.interventions import InterventionSettings
+from arithmetext.evaluation.probes import ProbeSettings
 from arithmetext.evaluation.surrogate import TextSettings
 from arithmetext.files import sole_writer
 from arithmetext.paper import outputs, report, runs
@@ -47,6 +52,9 @@ _TINY = (*(f"training.{change}" for change in _FEW), "model.context=64")
 _TINY_GPT = ("tokens.kind=bpe", "model.layers=1", *_TINY)
 _NTP = TrainedModel("ntp-laptop", _TINY_GPT)
 _WORDS = TrainedModel("ntp-laptop", ("model.layers=1", *_TINY))
+_LONGCONV = TrainedModel(
+    "longconv-laptop", ("tokens.size=256", "model.layers=1", "model.width=16", *_TINY)
+)
 _HMM = TrainedModel("hmm-paper-d64", _TINY)
 _READER = ("tokens.size=64", "model.layers=1", *_TINY)
 _GENERATION = PromptSettings(prompts=4, tokens=64, stride=16, seed=0, blocks=2)
@@ -59,7 +67,8 @@ def _with_vocabulary(task: str, size: int) -> TrainedModel:
 def _tiny_sweep() -> Sweep:
     """Two points of two seeds each, on every axis."""
     one, other = (
-        SweepPoint(model.with_seeds(2), "1") for model in (_NTP, _with_vocabulary("ntp", 64))
+        SweepPoint(model.with_seeds(2), rho)
+        for rho, model in {"1": _NTP, "1/2": _with_vocabulary("ntp", 64)}.items()
     )
     axes = {axis: {"1/2": other, "1": one} for axis in "LnDρ"}
     return Sweep(axes, dict.fromkeys("LnDρ", "1"), {"1/2": (_NTP,), "1": (_NTP,)})
@@ -148,6 +157,44 @@ SMALL: dict[str, dict[str, Any]] = {
             Pair((_WORDS, replace(_WORDS, changes=(*_WORDS.changes, "surrogate=1"))), (1, 2)),
         ),
         "pairs_tested": TextSettings((98 * 10**9,), (), windows=4, blocks=2),
+    },
+    "residue_probes": {
+        "models": {"words": _WORDS},
+        "probes": ProbeSettings(
+            (2, 3, 5), (98 * 10**9, 10**13), windows=4, token_windows=4, tested=4, blocks=2, seeds=2
+        ),
+    },
+    "residue_interventions": {
+        "interventions": InterventionSettings(
+            primes=(2, 3),
+            at=98 * 10**9,
+            layers=(3,),
+            detailed=3,
+            windows=4,
+            tested=4,
+            blocks=2,
+            positions=4,
+            seeds=2,
+        ),
+    },
+    "residue_heads": {
+        "models": (_WORDS,),
+        "chosen": HeadSettings(98 * 10**9, windows=2, blocks=2, seed=1),
+        "shown": HeadSettings(98 * 10**9, windows=2, blocks=2, seed=0),
+    },
+    "belief_states": {
+        "beliefs": BeliefSettings(
+            places=(98 * 10**9,), training_windows=16, seeds=2, blocks=2, windows=8
+        ),
+    },
+    "filters": {
+        "model": _LONGCONV,
+        "gpt": _WORDS,
+        "places": (98 * 10**9, 10**13),
+        "prompts": 2,
+        "blocks": 2,
+        "scored": WindowSettings(10**13, windows=2, blocks=2, seed=0),
+        "ablated": WindowSettings(98 * 10**9, windows=2, blocks=2, seed=0),
     },
     **{
         name: {"models": {"GPT-2": (_NTP,), "HMM": (_HMM,)}, "generation": _GENERATION}

@@ -34,9 +34,9 @@ WORDS_PER_TOKEN_OF = {"1e8": 1.84, "1e9": 1.78, "1e10": 1.72}
 # Small models that read so many times as many words come nearer to the reference in time.
 SAME_TIME = 4
 
-# Learning rates that are tried for each ρ, in runs on a share of the words. Runs on a quarter of them
-# hardly leave the plateau, and find rates that are too low (docs/log.md). For ρ = 2 longer runs
-# would take an hour.
+# Learning rates that are tried for each ρ, in runs on a share of the words. Runs on a quarter of
+# them hardly leave the plateau, and find rates that are too low (docs/log.md). For ρ = 2 longer
+# runs would take an hour.
 SEARCHED_SHARE = {"1/4": 1.0, "1/2": 1.0, "1": 1.0, "2": 1 / 4}
 RATES = {
     "1/4": (4e-3, 8e-3, 1.6e-2),

@@ -27,6 +27,7 @@ from ..runs import SCORED_TOKENS, TEST_NEAR, PromptSettings, TrainedModel
 from ..study import Table, Verdict, if_papers_model, papers_tokens, unless_trained_less
 from ..sweeps import (
     SAME_TIME,
+    SweepPoint,
     measure_all,
     sweep,
     with_rate,
@@ -45,7 +46,7 @@ from ._scaling import Point, Result, SeedRun, Settings, best_rate, summarise, va
 
 TITLE = "Accuracy against context, text, vocabulary and model size"
 ORDER = 150
-COST = {"laptop": 30, "gpu": 8_000}
+COST = {"laptop": 30, "gpu": 6_500}
 
 PLACES = (TEST_NEAR, 10**12, 10**13, 10**14, 10**15)
 PLACE_COLOURS = ("#1f2a6b", "#2a78a8", "#2a9d8f", "#e0a030", "#b0413e")
@@ -65,26 +66,26 @@ def settings(scale: str) -> Settings:
 
 
 def run(settings: Settings) -> Result:
-    """First the searches for a learning rate, then the points.
+    """For each ρ the search for a learning rate, then the points; the largest ρ first.
 
-    Models that differ from the reference in L, n or D take its learning rate.
+    So the longest run is not left for the end. Models that differ from the reference in L, n or D
+    take its learning rate.
     """
-    losses = measure_all(settings.sweep.short_runs, _lowest_loss)
-    searches = {
-        rho: {f"{model.config.training.lr:g}": losses[model] for model in models}
-        for rho, models in settings.sweep.searches.items()
-    }
-    trained = {
-        point: [with_rate(model, best_rate(searches[point.rho])) for model in point.models]
-        for point in settings.sweep.points
-    }
-    models = [model for each in trained.values() for model in each]
-    runs = measure_all(models, partial(_measure, settings=settings))
-    return summarise(
-        settings,
-        {point: [runs[model] for model in each] for point, each in trained.items()},
-        searches,
-    )
+    searches: dict[str, dict[str, float]] = {}
+    runs: dict[SweepPoint, list[SeedRun]] = {}
+    for rho, short_runs in reversed(settings.sweep.searches.items()):
+        losses = measure_all(short_runs, _lowest_loss)
+        searches[rho] = {f"{m.config.training.lr:g}": losses[m] for m in short_runs}
+        rate = best_rate(searches[rho])
+        trained = {
+            point: [with_rate(model, rate) for model in point.models]
+            for point in settings.sweep.points
+            if point.rho == rho
+        }
+        models = [model for each in trained.values() for model in each]
+        measured = measure_all(models, partial(_measure, settings=settings))
+        runs |= {point: [measured[model] for model in each] for point, each in trained.items()}
+    return summarise(settings, runs, {rho: searches[rho] for rho in settings.sweep.searches})
 
 
 def _lowest_loss(model: TrainedModel) -> float:
@@ -275,7 +276,11 @@ def _power_law_in_words(exponent: Estimate) -> str:
 
 def table(result: Result) -> Table:
     header = ["parameter", "value", "parameters of the model", "seeds", "learning rate"]
-    header += ["accuracy of each seed", "million words read", "seconds of training (other runs may share the card)"]
+    header += [
+        "accuracy of each seed",
+        "million words read",
+        "seconds of training (other runs may share the card)",
+    ]
     header += ["integers near"]
     header += [*_interval("word accuracy"), *_interval("nats per word"), "horizon"]
     header += [*_interval("accuracy at all places"), *_interval("nats at all places")]
