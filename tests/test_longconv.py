@@ -184,6 +184,16 @@ def test_transformers_has_our_logits(model: LongConv, tmp_path: Path) -> None:
     for token in made.T:
         assert torch.equal(reading.log_probabilities().argmax(-1), token)
         reading.append(token)
+    # With all that the tokenizer returns, as `pipeline` does; and the loss.
+    encoded = read("10 1100 10 110010 10 ", return_tensors="pt")
+    assert "attention_mask" in encoded
+    assert torch.equal(theirs.generate(**encoded, max_new_tokens=4, do_sample=False)[:, -4:], made)
+    loss = theirs(ids, labels=ids).loss
+    assert loss.item() == pytest.approx(model.loss(ids[:, :-1], ids[:, 1:]).item())
+    padded = torch.ones_like(ids)
+    padded[0, 0] = 0
+    with pytest.raises(InputError, match="prompts of equal length"):
+        theirs(ids, attention_mask=padded)
 
 
 def test_training_teaches_small_primes(tmp_path: Path) -> None:

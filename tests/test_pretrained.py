@@ -128,6 +128,8 @@ def test_the_card_of_long_convolutions_works() -> None:
     with torch.no_grad():
         expected = names["ours"](torch.from_numpy(ids))
         assert torch.equal(names["model"].eval()(torch.from_numpy(ids)).logits, expected)
+    continuation = files.load(PACKAGED["longconv"])[1].decode(names["answer"].numpy(), inside=False)
+    assert len(continuation.words) >= 6
 
 
 def test_the_examples_of_the_card_work() -> None:

@@ -6,7 +6,8 @@
     model = AutoModelForCausalLM.from_pretrained("runs/longconv-laptop/model")
 
 The model is ours inside; transformers adds its `generate`, which reads all tokens again for each
-new one (`nt generate` does not). GPTs need none of this: transformers has their classes.
+new one (`nt generate` does not). Models that transformers saves can be loaded in this way only.
+GPTs need none of this: transformers has their classes.
 """
 
 from typing import Any, ClassVar
@@ -21,6 +22,7 @@ from transformers import (
 )
 from transformers.modeling_outputs import CausalLMOutput
 
+from .errors import InputError
 from .models.config import LongConvConfig
 from .models.longconv import LongConv
 
@@ -56,16 +58,31 @@ class LongConvForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[no-
         self.model = LongConv(shape, vocabulary=config.vocab_size)
         self.post_init()  # type: ignore[no-untyped-call]
 
-    def forward(self, input_ids: Tensor, **_: Any) -> CausalLMOutput:
-        return CausalLMOutput(logits=self.model(input_ids))
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        labels: Tensor | None = None,
+        **_: Any,
+    ) -> CausalLMOutput:
+        if attention_mask is not None and not attention_mask.all():
+            raise InputError(
+                "this model would read padding as text: give it prompts of equal length"
+            )
+        logits = self.model(input_ids)
+        loss = None
+        if labels is not None:
+            loss = self.loss_function(logits, labels, vocab_size=self.config.vocab_size)
+        return CausalLMOutput(loss=loss, logits=logits)
 
     def prepare_inputs_for_generation(  # type: ignore[override]
-        self, input_ids: Tensor, **_: Any
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, **kwargs: Any
     ) -> dict[str, Any]:
-        return {"input_ids": input_ids}
+        # transformers allows a mask only if it finds an argument named `kwargs` here.
+        return {"input_ids": input_ids, "attention_mask": attention_mask}
 
     def _init_weights(self, module: Any) -> None:
-        """Nothing: our model has initialised itself."""
+        """Nothing: a new model has initialised itself, and files must hold every tensor."""
 
 
 AutoConfig.register("longconv", LongConvPretrainedConfig)

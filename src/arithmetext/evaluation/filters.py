@@ -64,8 +64,9 @@ def without(filters: Tensor, frequencies: NDArray[np.float64]) -> Tensor:
     angles = 2 * np.pi * np.outer(np.arange(filters.shape[1]), frequencies)
     waves = np.concatenate([np.cos(angles), np.sin(angles)], 1)
     left, sizes, _ = np.linalg.svd(waves, full_matrices=False)
-    basis = torch.from_numpy(left[:, sizes > 1e-6 * sizes[0]]).to(filters)
-    return filters - filters @ basis @ basis.mT
+    whole = filters.float()  # on a GPU filters are in bfloat16
+    basis = torch.from_numpy(left[:, sizes > 1e-6 * sizes[0]]).to(whole)
+    return (whole - whole @ basis @ basis.mT).to(filters.dtype)
 
 
 @contextmanager
@@ -108,14 +109,18 @@ def losses_without(model: EvaluatedModel, how: WindowSettings) -> dict[str, NDAr
     def losses() -> NDArray[np.float64]:
         parts = []
         for _, batch in text.batches():
-            logs = network.predict_next(batch.ids[:, :-1])[:, half - 1 :].log_softmax(-1)
-            parts.append(-logs.gather(-1, batch.ids[:, half:, None])[..., 0].cpu().numpy())
+            logits = network.predict_next(batch.ids[:, :-1])[:, half - 1 :]
+            logs = logits.float().cpu().log_softmax(-1)
+            parts.append(-logs.gather(-1, batch.ids[:, half:, None])[..., 0].numpy())
         return by_group(np.concatenate(parts))
 
     random = np.random.default_rng(how.seed)
     kinds: dict[str, Callable[[int], NDArray[np.float64]]] = {
         "removed": harmonics,
-        "random": lambda period: random.uniform(0, 0.5, len(harmonics(period))),
+        # Not next to 0: that would remove the mean of the filters.
+        "random": lambda period: random.uniform(
+            2 / network.config.context, 0.5, len(harmonics(period))
+        ),
     }
     arrays: dict[str, NDArray[Any]] = {"words": by_group(ends)}
     steps = 1 + len(kinds) * len(PERIODS)

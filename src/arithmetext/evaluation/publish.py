@@ -130,9 +130,13 @@ With transformers, whose `generate` is much slower here (`LONGCONV` is the path 
 
 ```python
 import arithmetext.transformers
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
+tokenizer = AutoTokenizer.from_pretrained(LONGCONV)
 model = AutoModelForCausalLM.from_pretrained(LONGCONV, dtype="float32")
+ids = tokenizer(text, return_tensors="pt")["input_ids"]
+answer = model.generate(ids, max_new_tokens=8, do_sample=False)[0, -8:]
+print(tokenizer.decode(answer))  # the words of 10^13, 10^13 + 1, …, as the model guesses them
 ```
 
 """
