@@ -78,6 +78,18 @@ def test_a_census_needs_about_as_much_memory_as_estimated() -> None:
     assert kept < cost.census(x).memory < 4 * kept
 
 
+def test_only_windowed_models_read_their_context_again() -> None:
+    """A GPT reads its whole context for each generated token; long convolutions do not."""
+
+    def seconds(context: int, windowed: bool) -> float:
+        return cost.evaluation(
+            8, context, 10**6, generates=True, windowed=windowed, gpu=False
+        ).seconds
+
+    assert seconds(2048, False) == pytest.approx(2 * seconds(1024, False))
+    assert seconds(4096, True) > 10 * seconds(4096, False)
+
+
 def test_a_table_larger_than_the_memory_is_refused() -> None:
     table = HashTable(10**30)
     with pytest.raises(InputError, match="of memory, and this machine has"):

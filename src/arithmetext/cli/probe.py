@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .. import cost
 from ..errors import InputError
 from ..integers import format_integer, parse_integer
 from ..models.config import PACKAGED
@@ -29,7 +30,9 @@ def probe(
     ],
     primes: Annotated[
         str,
-        typer.Option(metavar="P,P,…", help="Primes, or any other moduli, separated by commas."),
+        typer.Option(
+            metavar="P,P,…", help="Primes or other moduli from 2 to 1000, separated by commas."
+        ),
     ] = PRIMES,
     at: Annotated[
         list[int] | None,
@@ -42,7 +45,8 @@ def probe(
         typer.Option(
             parser=at_least(BLOCKS, 10_000),
             metavar="K",
-            help="Windows to fit each probe on, and to test it on; rounded up to a multiple of 10.",
+            help="Windows to fit each probe on, and to test it on: 10 to 10000; for testing rounded"
+            " up to a multiple of 10.",
         ),
     ] = 20,
     seeds: Annotated[
@@ -82,6 +86,9 @@ def probe(
     model = subject(run, places[0])
     for place in places:
         blocks_near(place, model.seen, BLOCKS)  # refuses a place before the probes are fitted
+    read = seeds * windows + len(places) * tested
+    gpu = model.model.device.type == "cuda"
+    cost.check(cost.probing(read, model.context, model.model.parameter_count, gpu=gpu))
     arrays = probe_scores(model, how)
     ranges = position_ranges(model.context)
     found = {at: summarise(arrays, how, model.context, at) for at in places}

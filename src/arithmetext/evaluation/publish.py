@@ -111,7 +111,7 @@ many more{evaluating}.
 """
 
 TRANSFORMERS = """\
-With transformers (`PRETRAINED` is the path of this folder):
+With transformers (`pip install transformers`; `PRETRAINED` is the path of this folder):
 
 ```python
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -126,10 +126,11 @@ print(tokenizer.decode(answer))  # the words of 10^13, 10^13 + 1, …, as the mo
 """
 
 TRANSFORMERS_OURS = """\
-With transformers, whose `generate` is much slower here (`LONGCONV` is the path of this folder):
+With transformers (`pip install transformers`), whose `generate` is much slower here and which
+returns no hidden states (`LONGCONV` is the path of this folder):
 
 ```python
-import arithmetext.transformers
+import arithmetext.transformers  # it registers the model, so this line is needed
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 tokenizer = AutoTokenizer.from_pretrained(LONGCONV)

@@ -64,6 +64,7 @@ def evaluations(
         subject.context,
         subject.model.parameter_count,
         generates=subject.model.causal,
+        windowed=subject.model.windowed,
         gpu=subject.model.device.type == "cuda",
     )
     cost.check(replace(needed, seconds=needed.seconds * len(places)))

@@ -311,7 +311,7 @@ def word_model(scale: str) -> TrainedModel:
 def mlm(scale: str) -> TrainedModel:
     """Masked language modelling with a vocabulary of 256; whole words on a laptop."""
     if scale == "laptop":
-        return TrainedModel("mlm-laptop", ("training.steps=250",))
+        return TrainedModel("mlm-laptop", ("training.steps=200",))
     return with_vocabulary("mlm", scale, 256)
 
 
@@ -323,7 +323,7 @@ def with_vocabulary(task: str, scale: str, size: int) -> TrainedModel:
     needs rotary positions: with learned ones, 2,000 steps of 2^16 tokens do not leave the plateau.
     """
     if scale == "laptop":
-        return _on_laptop(task, size, 250 if task == "ntp" else 200)
+        return _on_laptop(task, size, 200)
     longer = {"ntp": 4000, "mlm": 5000}[task]
     model = _on_gpu(task, size, scale, longer if size == 256 else 2000)
     if (task, scale) == ("mlm", "gpu"):
@@ -351,7 +351,7 @@ def prompt_settings(scale: str) -> PromptSettings:
     Otherwise the context slides by 64 tokens at a time, which costs no measurable accuracy.
     """
     if scale == "laptop":
-        return PromptSettings(prompts=40, tokens=512, stride=64, seed=0, blocks=10)
+        return PromptSettings(prompts=30, tokens=512, stride=64, seed=0, blocks=10)
     return PromptSettings(prompts=160, tokens=1024, stride=64, seed=0, blocks=10)
 
 
@@ -360,7 +360,7 @@ SCORED_TOKENS = 32  # after each prompt; together they fill the context
 
 def scoring_settings(scale: str) -> PromptSettings:
     """Prompts whose next tokens are scored."""
-    prompts = 30 if scale == "laptop" else 160
+    prompts = 20 if scale == "laptop" else 160
     return PromptSettings(prompts, tokens=1024 - SCORED_TOKENS, stride=64, seed=0, blocks=10)
 
 

@@ -60,7 +60,7 @@ from ..wording import (
 
 TITLE = "Accuracy and divergence against β"
 ORDER = 120
-COST = {"laptop": 40, "gpu": 240}
+COST = {"laptop": 30, "gpu": 240}
 
 PAPER_BEST = {"accuracy": (3.3, 10.0), "kl_paper": (1.4, 3.3)}  # the paper's best β
 DIVERGENCES = ("kl_paper", "kl_pooled", "jensen_shannon", "jensen_shannon_pooled")

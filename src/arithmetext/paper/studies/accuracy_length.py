@@ -55,7 +55,7 @@ from ..wording import cell, format_estimate, format_number, join, plural, senten
 
 TITLE = "Accuracy against the length generated"
 ORDER = 110
-COST = {"laptop": 60, "gpu": 400}
+COST = {"laptop": 40, "gpu": 400}
 
 # The paper gives accuracies to one digit, so 0.4 stands for 0.35 to 0.45. It compares scales by eye
 # in a figure with one point a prompt, and calls the accuracy at every scale 0.4. So it cannot tell

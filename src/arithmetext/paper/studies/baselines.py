@@ -32,7 +32,7 @@ from ..wording import format_estimate, format_number, join, sentences
 
 TITLE = "How much of arithmetic models know"
 ORDER = 200
-COST = {"laptop": 55, "gpu": 600}
+COST = {"laptop": 40, "gpu": 600}
 
 PAPER_ACCURACY = 0.40  # of its GPT-2, at every scale from 1e13 to 1e15
 
@@ -89,7 +89,7 @@ def settings(scale: str) -> Settings:
         trained[SEQUENCES] = (TrainedModel("hmm-laptop", ("training.steps=250",)),)
     return Settings(
         scales=(TEST_NEAR, 10**13, 10**15),
-        integers=2**22 if small else 2**24,
+        integers=2**21 if small else 2**24,
         bounds=(1, *primes_up_to(61).tolist(), *FURTHER_BOUNDS),
         prompts=scoring_settings(scale),
         following_tokens=SCORED_TOKENS,

@@ -16,7 +16,7 @@ from ..wording import cell, format_number, join, sentences
 
 TITLE = "Does the model hold the exact posterior?"
 ORDER = 223
-COST = {"laptop": 15, "gpu": 120}
+COST = {"laptop": 10, "gpu": 120}
 
 _CLEAR = 0.2  # R² of the product part from which a belief counts as joint
 

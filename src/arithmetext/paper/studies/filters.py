@@ -26,7 +26,7 @@ from ..wording import cell, format_estimate, format_number, join
 
 TITLE = "What do long convolutions learn?"
 ORDER = 226
-COST = {"laptop": 45}
+COST = {"laptop": 50}
 
 SPECTRUM = range(2, 102)  # the periods whose power is shown
 _WORDS = 256  # generated after each prompt

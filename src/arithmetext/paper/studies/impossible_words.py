@@ -58,7 +58,7 @@ class Result:
 
 
 def settings(scale: str) -> Settings:
-    length, number = (512, 128) if scale == "laptop" else (1024, 512)
+    length, number = (512, 80) if scale == "laptop" else (1024, 512)
     models = {"GPT-2": several_seeds(ntp(scale), scale), "HMM": several_seeds(hmm(scale), scale, 5)}
     return Settings(models, Places(TESTS_FAR[0], length, number, blocks=10, seed=0))
 

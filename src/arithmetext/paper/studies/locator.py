@@ -17,7 +17,7 @@ from ..wording import join
 
 TITLE = "How many words determine their place"
 ORDER = 210
-COST = {"laptop": 20, "gpu": 510}
+COST = {"laptop": 15, "gpu": 510}
 
 _COLOURS = ("#1b9e77", "#d95f02", "#4a46a8", "#444444")
 
@@ -81,7 +81,7 @@ def settings(scale: str) -> Settings:
     return Settings(
         scales=(10**9, 10**11, 10**13, 10**15),
         lengths=(12, 16, 24, 32, 48, 64, 128),
-        windows=5 if scale == "laptop" else 25,
+        windows=3 if scale == "laptop" else 25,
         efforts=1 if scale == "laptop" else len(EFFORTS),
         seed=0,
         counted=10**6 if scale == "laptop" else 10**7,

@@ -38,7 +38,7 @@ from ..wording import format_beta, format_estimate, format_integer, format_numbe
 
 TITLE = "Filling gaps"
 ORDER = 175
-COST = {"laptop": 25, "gpu": 60}
+COST = {"laptop": 20, "gpu": 60}
 
 # The paper states two accuracies: one for a range of β, one for all p_m and β⁻¹ up to some bound.
 BEST_MASKED, BEST_BETAS, BEST_ABOVE = PREDICTED_SHARE, (3.3, 10.0), 0.4

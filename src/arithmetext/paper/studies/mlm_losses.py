@@ -57,7 +57,7 @@ from ._training_runs import (
 
 TITLE = "Learning to fill gaps"
 ORDER = 170
-COST = {"laptop": 40, "gpu": 1750}
+COST = {"laptop": 30, "gpu": 1750}
 
 SIZES = (64, 256)
 SEARCHED = 256  # D of the search for a learning rate, of the long run, and of `one_token`

@@ -43,7 +43,7 @@ from ._training_runs import (
 
 TITLE = "Learning to predict the next token"
 ORDER = 100
-COST = {"laptop": 65, "gpu": 1150}
+COST = {"laptop": 50, "gpu": 1150}
 PAPER_PARAMETERS = 8.7e7
 PAPER_SHAPE = (12, 12, 1024)  # layers, heads, L
 CONTROL_WARMUP = 300

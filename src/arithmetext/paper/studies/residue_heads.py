@@ -31,7 +31,7 @@ from ..wording import cell, format_number, join, sentences
 
 TITLE = "Which heads know which prime?"
 ORDER = 222
-COST = {"laptop": 45, "gpu": 120}
+COST = {"laptop": 40, "gpu": 120}
 
 
 _DISTANCES = 4  # that are shown for each head

@@ -30,7 +30,7 @@ from ..wording import cell, format_estimate, format_percent, join, sentences
 
 TITLE = "Does the model use the residues that probes read?"
 ORDER = 221
-COST = {"laptop": 45, "gpu": 600}
+COST = {"laptop": 30, "gpu": 600}
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from ..wording import cell, format_percent, join, sentences
 
 TITLE = "Does the model know n modulo small primes?"
 ORDER = 220
-COST = {"laptop": 45, "gpu": 180}
+COST = {"laptop": 40, "gpu": 180}
 
 _SHOWN = (3, 5, 7, 11, 13, 19)  # primes in the panels of positions and classes
 

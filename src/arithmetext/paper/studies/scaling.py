@@ -46,7 +46,7 @@ from ._scaling import Point, Result, SeedRun, Settings, best_rate, summarise, va
 
 TITLE = "Accuracy against context, text, vocabulary and model size"
 ORDER = 150
-COST = {"laptop": 30, "gpu": 6_500}
+COST = {"laptop": 25, "gpu": 6_500}
 
 PLACES = (TEST_NEAR, 10**12, 10**13, 10**14, 10**15)
 PLACE_COLOURS = ("#1f2a6b", "#2a78a8", "#2a9d8f", "#e0a030", "#b0413e")

@@ -31,7 +31,7 @@ from ..wording import (
 
 TITLE = "Four square-free words in a row"
 ORDER = 145
-COST = {"laptop": 25, "gpu": 150}
+COST = {"laptop": 15, "gpu": 150}
 
 FILTER = "HMM as a filter"  # predicts from all tokens, though it was trained to predict from one
 
@@ -106,7 +106,7 @@ class Result:
 def settings(scale: str) -> Settings:
     lengths = (16, 64, 256) if scale == "laptop" else (16, 64, 256, 1024)
     prompts = PromptsOfRuns(
-        TESTS_FAR[0], lengths, sequences=50 if scale == "laptop" else 512, blocks=10, seed=0
+        TESTS_FAR[0], lengths, sequences=30 if scale == "laptop" else 512, blocks=10, seed=0
     )
     models = {"GPT-2": several_seeds(ntp(scale), scale), "HMM": several_seeds(hmm(scale), scale, 5)}
     return Settings(models, prompts)

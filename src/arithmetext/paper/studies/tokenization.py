@@ -23,7 +23,7 @@ from ..wording import format_estimate, format_integer, format_percent, join, plu
 
 TITLE = "Tokens, and where attention goes"
 ORDER = 60
-COST = {"laptop": 45, "gpu": 700}
+COST = {"laptop": 35, "gpu": 700}
 
 PERIOD = 4  # one of four consecutive integers is divisible by 4
 PAPER_TOKENS = ["10 1010 ", "10 1100", " 1100", " 1010", " ", "10 1100", "10 ", "10 1010"]

@@ -49,7 +49,7 @@ from ..wording import format_estimate, format_integer, format_number, plural, se
 
 TITLE = "True text against random tokens"
 ORDER = 140
-COST = {"laptop": 55, "gpu": 240}
+COST = {"laptop": 45, "gpu": 240}
 
 PAPER_DISJOINT = 32  # tokens beyond which the paper's histograms do not overlap
 SMALL_N = 10**5  # the models of the positive control memorise part of this text
@@ -138,7 +138,7 @@ class Result:
 
 
 def settings(scale: str) -> Settings:
-    longest, number = (512, 40) if scale == "laptop" else (1024, 1000)
+    longest, number = (512, 30) if scale == "laptop" else (1024, 1000)
     sequences = SequenceSettings(TEST_NEAR, tuple(doubling(2, longest)), number, blocks=10, seed=0)
     reversal = ReversalSettings(SMALL_N, length=128, sequences=512, seed=0)
     readers = {direction: reader(SMALL_N, direction) for direction in READERS}
