@@ -138,7 +138,7 @@ class Result:
 
 
 def settings(scale: str) -> Settings:
-    longest, number = (512, 30) if scale == "laptop" else (1024, 1000)
+    longest, number = (512, 20) if scale == "laptop" else (1024, 1000)
     sequences = SequenceSettings(TEST_NEAR, tuple(doubling(2, longest)), number, blocks=10, seed=0)
     reversal = ReversalSettings(SMALL_N, length=128, sequences=512, seed=0)
     readers = {direction: reader(SMALL_N, direction) for direction in READERS}
