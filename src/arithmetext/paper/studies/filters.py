@@ -77,7 +77,7 @@ def settings(scale: str) -> Settings:
         TrainedModel("longconv"),
         word_model(scale),
         (TEST_NEAR, *TESTS_FAR),
-        prompts=10 if small else 160,
+        prompts=20 if small else 160,
         blocks=10,
         scored=WindowSettings(TESTS_FAR[0], windows=20 if small else 160, blocks=10, seed=0),
         ablated=WindowSettings(TEST_NEAR, windows=10 if small else 60, blocks=10, seed=0),
