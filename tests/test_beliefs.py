@@ -13,11 +13,11 @@ from torch import Tensor
 from arithmetext.errors import InputError
 from arithmetext.evaluation.beliefs import (
     BeliefSettings,
-    Reader,
     SetSummary,
     belief_scores,
     summarise,
 )
+from arithmetext.evaluation.posterior import Reader
 from arithmetext.evaluation.subjects import EvaluatedModel
 from arithmetext.models.config import GPTConfig
 from arithmetext.models.files import PRETRAINED
