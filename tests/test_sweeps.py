@@ -26,8 +26,10 @@ from arithmetext.paper.runs import TrainedModel
 from arithmetext.paper.studies.scaling import PLACES
 from arithmetext.paper.study import papers_tokens
 from arithmetext.paper.sweeps import (
+    RATES,
     SAME_TIME,
     SEARCHED_SHARE,
+    SEEDS,
     WORDS,
     WORDS_PER_TOKEN_OF,
     measure_all,
@@ -148,10 +150,10 @@ def test_every_model_reads_the_same_number_of_words() -> None:
         for value, point in points.items():
             expected = SAME_TIME if "words" in value else 1
             assert words_read(point.models[0], value) == pytest.approx(expected, rel=1e-3)
-            assert len(point.models) == (1 if value == "2" or "words" in value else 2)
+            assert len(point.models) == (1 if "words" in value else SEEDS.get(value, 2))
     for rho, models in found.searches.items():
         shares = [words_read(model) for model in models]
-        assert shares == pytest.approx([SEARCHED_SHARE[rho]] * 3, rel=1e-3)
+        assert shares == pytest.approx([SEARCHED_SHARE[rho]] * len(RATES[rho]), rel=1e-3)
 
 
 def test_at_paper_scale_every_model_is_trained_as_long_as_the_papers() -> None:
