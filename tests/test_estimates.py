@@ -29,6 +29,7 @@ from arithmetext.evaluation.estimates import (
     with_seed_spread,
     within,
 )
+from arithmetext.evaluation.separation import overlap
 
 
 @given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
@@ -42,10 +43,17 @@ def test_shares_as_scipy_has_them(counts: tuple[int, int]) -> None:
 
 @given(st.integers(0, 1000))
 def test_a_rate_of_one_seed_is_a_ratio_over_prompts(seed: int) -> None:
+    """As soon as prompts differ by more than chance; else every place counts (Wilson)."""
     random = np.random.default_rng(seed)
     among = random.integers(1, 9, (1, 12))
     hits = random.binomial(among, 0.5)
-    assert rate(hits, among) == ratio(hits[0], among[0])
+    over_prompts, places = ratio(hits[0], among[0]), wilson(hits.sum(), among.sum())
+    found = rate(hits, among)
+    assert found.value == over_prompts.value
+    assert found.low == min(over_prompts.low or 0, places.low or 0)
+    assert found.high == max(over_prompts.high or 0, places.high or 0)
+    halves = among // 2 * 2 * (np.arange(12) < 6)  # right in half of the prompts
+    assert rate(halves, among // 2 * 2) == ratio(halves[0], (among // 2 * 2)[0])
 
 
 def test_a_rate_of_several_seeds_is_wider_by_their_spread() -> None:
@@ -59,11 +67,28 @@ def test_a_rate_of_several_seeds_is_wider_by_their_spread() -> None:
 
 def test_a_rate_of_none_or_all_has_an_interval_and_stays_a_share() -> None:
     among = np.full((2, 5), 4)
-    assert rate(0 * among, among) == wilson(0, 40)
-    assert rate(among, among) == wilson(40, 40)
+    # The seeds have the same prompts, so twice as many places are no more evidence.
+    assert rate(0 * among, among) == wilson(0, 20)
+    assert rate(among, among) == wilson(20, 20)
     assert rate(0 * among, 0 * among) == UNKNOWN
     far = rate(np.array([[4] * 5, [0] * 5]), among)  # the spread over two seeds is vast
     assert far == (0.5, 0.0, 1.0)
+
+
+def test_a_rate_of_a_rare_word_has_an_interval() -> None:
+    """All its places are in one prompt, so the bootstrap over prompts has no width."""
+    hits, among = np.array([[1, 0, 0, 0]]), np.array([[2, 0, 0, 0]])
+    assert ratio(hits[0], among[0]) == (0.5, 0.5, 0.5)
+    assert rate(hits, among) == wilson(1, 2)
+
+
+def test_a_bootstrap_contains_its_value() -> None:
+    """Resamples of two equal samples differ more than the samples do."""
+    for seed in range(20):
+        a, b = np.random.default_rng(seed).normal(size=(2, 200))
+        value, low, high = bootstrap(overlap, a, b)
+        assert low is not None and value is not None and high is not None
+        assert low <= value == overlap(a, b) <= high
 
 
 def test_nothing_to_divide_by() -> None:

@@ -82,11 +82,11 @@ def test_word_scores_by_hand() -> None:
     assert [s.precision.value for s in scores] == [1 / 2, 1 / 3, None, None, 0]
     assert [s.recall.value for s in scores] == [1 / 3, 1 / 2, 0, 0, None]
     assert [s.f1.value for s in scores] == [2 / 5, 2 / 5, 0, 0, 0]
-    # Intervals are over prompts: these are the counts of each.
-    assert scores[0].precision == ratio([1, 0, 0, 0], [2, 0, 0, 0])
-    assert scores[0].recall == ratio([1, 0, 0, 0], [2, 1, 0, 0])
-    assert scores[1].precision == ratio([0, 1, 0, 0], [1, 2, 0, 0])
-    assert scores[1].f1 == ratio([0, 2, 0, 0], [2, 3, 0, 0])
+    # These are the counts of each prompt. In F1 a word that is right counts once.
+    assert scores[0].precision == rate(np.array([[1, 0, 0, 0]]), np.array([[2, 0, 0, 0]]))
+    assert scores[0].recall == rate(np.array([[1, 0, 0, 0]]), np.array([[2, 1, 0, 0]]))
+    assert scores[1].precision == rate(np.array([[0, 1, 0, 0]]), np.array([[1, 2, 0, 0]]))
+    assert scores[1].f1 == rate(np.array([[0, 1, 0, 0]]), np.array([[1, 1.5, 0, 0]]))
     assert scores[2].precision == NONE
     assert scores[4].recall == NONE
 

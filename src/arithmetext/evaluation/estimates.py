@@ -45,19 +45,19 @@ def ratio(numerators: Any, denominators: Any = None) -> Estimate:
     return Estimate(float(numerator.sum() / denominator.sum()), float(low), float(high))
 
 
-def rate(hits: NDArray[np.int64], among: NDArray[np.int64]) -> Estimate:
+def rate(hits: NDArray[Any], among: NDArray[Any]) -> Estimate:
     """The share of hits over all seeds and prompts, [seeds, prompts] each.
 
     The interval is a bootstrap over prompts, which have the same text for every seed, widened by
-    the spread over seeds. If all or none are hits, the bootstrap would have no width; then every
-    place is treated as independent (Wilson's interval).
+    the spread over seeds. Where few prompts have any place, or nearly all or none are hits, the
+    bootstrap is too narrow. So the interval also covers Wilson's, for the places of one seed.
     """
-    number, n = int(hits.sum()), int(among.sum())
-    if not 0 < number < n:
-        return wilson(number, n)
     by_seed = [h / a for h, a in zip(hits.sum(1), among.sum(1), strict=True) if a]
     value, low, high = with_seed_spread(ratio(hits.sum(0), among.sum(0)), by_seed)
-    return Estimate(value, max(0.0, low or 0.0), min(1.0, high or 0.0))
+    _, least, greatest = wilson(float(hits.sum()) / len(hits), float(among.sum()) / len(hits))
+    if low is None or high is None or least is None or greatest is None:
+        return UNKNOWN
+    return Estimate(value, max(0.0, min(low, least)), min(1.0, max(high, greatest)))
 
 
 def over_prompts(statistic: Callable[..., NDArray[np.float64]], *models: NDArray[Any]) -> Estimate:
@@ -75,8 +75,7 @@ def over_prompts(statistic: Callable[..., NDArray[np.float64]], *models: NDArray
     known = np.array(drawn)[np.isfinite(drawn)]
     if not np.isfinite(value):
         return UNKNOWN
-    low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) - known.mean()
-    found = Estimate(value, value + min(0.0, float(low)), value + max(0.0, float(high)))
+    found = around(value, known)
     for i, counts in enumerate(models):
         others = [np.repeat(each[:1], len(counts), 0) for each in sums]
         by_seed = statistic(*others[:i], counts.sum(1), *others[i + 1 :])
@@ -226,7 +225,7 @@ def share(hits: Any, among: Any = None) -> Estimate:
     return wilson(float(chosen.sum()), len(chosen))
 
 
-def wilson(hits: float, n: int) -> Estimate:
+def wilson(hits: float, n: float) -> Estimate:
     """The share `hits / n` with Wilson's score interval.
 
     >>> print(format_estimate(wilson(0, 10)))
@@ -243,7 +242,10 @@ def wilson(hits: float, n: int) -> Estimate:
 
 
 def bootstrap(statistic: Callable[..., Any], *samples: NDArray[np.float64]) -> Estimate:
-    """Any statistic of samples; each sample is resampled on its own."""
+    """Any statistic of samples; each sample is resampled on its own.
+
+    As in `over_prompts`, the resamples are moved to have the value as their mean.
+    """
     if not all(len(sample) for sample in samples):
         return UNKNOWN
     random = np.random.default_rng(0)
@@ -251,8 +253,13 @@ def bootstrap(statistic: Callable[..., Any], *samples: NDArray[np.float64]) -> E
         statistic(*(random.choice(sample, len(sample)) for sample in samples))
         for _ in range(RESAMPLES)
     ]
-    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Estimate(float(statistic(*samples)), float(low), float(high))
+    return around(float(statistic(*samples)), np.array(drawn))
+
+
+def around(value: float, drawn: NDArray[np.float64]) -> Estimate:
+    """A value with the interval of its resamples, moved to have the value as their mean."""
+    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) - drawn.mean()
+    return Estimate(value, value + min(0.0, float(low)), value + max(0.0, float(high)))
 
 
 def overlaps(estimate: Estimate, least: float | None, greatest: float | None) -> bool:

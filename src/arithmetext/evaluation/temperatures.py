@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .estimates import LEVEL, Estimate, above, all_decided_above, resamples, with_seed_spread
+from .estimates import Estimate, above, all_decided_above, around, resamples, with_seed_spread
 from .generation import Continuations
 from .prompts import TextPrompts
 from .words import accuracies, divergences, malformed
@@ -77,10 +77,8 @@ def estimate(resampled: Resampled) -> Estimate:
     Resamples of a divergence are biased: repeated prompts make frequencies differ more. So the
     resamples are moved to have the value as their mean.
     """
-    value, *others = resampled.mean(0).tolist()
-    low, high = np.quantile(others, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) - np.mean(others)
-    pooled = Estimate(value, value + min(0, float(low)), value + max(0, float(high)))
-    return with_seed_spread(pooled, resampled[:, 0].tolist())
+    means = resampled.mean(0)
+    return with_seed_spread(around(float(means[0]), means[1:]), resampled[:, 0].tolist())
 
 
 def difference(one: Resampled, other: Resampled) -> Estimate:

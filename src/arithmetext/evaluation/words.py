@@ -152,7 +152,7 @@ def word_scores(counts: WordCounts) -> list[WordScore]:
                 predicted=int(predicted.sum()) / seeds,
                 precision=rate(right, predicted),
                 recall=rate(right, true),
-                f1=rate(2 * right, predicted + true),
+                f1=rate(right, (predicted + true) / 2),
             )
         )
     return scores
