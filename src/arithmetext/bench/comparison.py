@@ -31,20 +31,26 @@ def compare(
             for case, timer in cases.items():
                 best[who, case] = min(timer(), best.get((who, case), float("inf")))
     rates = {
-        who: {case: round(counts[case] / best[who, case] / per, 3) for case in cases}
+        who: {case: counts[case] / best[who, case] / per for case in cases}
         for who, cases in timers.items()
     }
     ours = rates.pop("ours")
+    ratio = {
+        who: {case: ours[case] / rate for case, rate in cases.items()}
+        for who, cases in rates.items()
+    }
     return {
         "conditions": {"machine": machine(), "best of": rounds} | conditions,
         "unit": unit,
-        "ours": ours,
-        "peers": rates,
-        "ratio": {
-            who: {case: round(ours[case] / rate, 3) for case, rate in cases.items()}
-            for who, cases in rates.items()
-        },
+        "ours": _rounded(ours),
+        "peers": {who: _rounded(cases) for who, cases in rates.items()},
+        "ratio": {who: _rounded(cases) for who, cases in ratio.items()},
     }
+
+
+def _rounded(values: dict[str, float]) -> dict[str, float]:
+    """To four significant digits."""
+    return {name: float(f"{value:.4g}") for name, value in values.items()}
 
 
 def timed(work: Callable[[], Any]) -> float:

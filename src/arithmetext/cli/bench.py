@@ -37,7 +37,7 @@ def bench(
         return
     for name, value in figures["conditions"].items():
         print(f"{name}: {value}")
-    print(f"\n{figures['unit']}; for another library also our speed ÷ its speed")
+    print(f"\n{figures['unit']}; and ours ÷ theirs")
     for case, rate in figures["ours"].items():
         print(f"\n{case}\n  {'arithmetext':32} {rate:>10.4g}")
         for peer, cases in figures["peers"].items():

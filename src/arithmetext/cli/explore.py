@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from ..errors import InputError
+from ..models.names import check_name
 from .evaluate import complete_model
 from .options import at_least
 
@@ -35,7 +36,11 @@ def explore(
         ),
     ] = 8360,
     browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open a web browser.")
+        bool,
+        typer.Option(
+            "--browser/--no-browser",
+            help="Open a web browser (the default), or only print the address.",
+        ),
     ] = True,
 ) -> None:
     """Look at the text in a web browser.
@@ -49,6 +54,8 @@ def explore(
     from ..web.number import FACTORING_SECONDS
     from ..web.streams import stopping
 
+    for name in models or []:
+        check_name(name)
     app = make_app(Path(), models or [])
     try:
         listening = socket.create_server((ADDRESS, port))

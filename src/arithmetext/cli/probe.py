@@ -9,6 +9,7 @@ from .. import cost
 from ..errors import InputError
 from ..integers import format_integer, parse_integer
 from ..models.config import PACKAGED
+from ..models.names import baseline, check_name
 from .evaluate import run_folders
 from .options import AsJson, at_least, check_distinct, one_of
 
@@ -69,7 +70,7 @@ def probe(
     intervals, other controls, earlier positions, and the R² of single functions of n mod p.
     """
     from ..evaluation.probes import ProbeSettings, position_ranges, probe_scores, summarise
-    from ..evaluation.subjects import is_baseline, subject
+    from ..evaluation.subjects import subject
     from ..text.splits import blocks_near
 
     places, moduli = at or [10**13], _moduli(primes)
@@ -78,11 +79,12 @@ def probe(
     how = ProbeSettings(
         moduli, tuple(places), windows, 4 * windows, tested, BLOCKS, seeds
     ).checked()
-    if is_baseline(run):
+    if baseline(run):
         raise InputError(
             f"{run} has no residual stream: nt probe reads a trained model (a run's folder, or"
             f" {' or '.join(PACKAGED)})"
         )
+    check_name(run, baselines=False)
     model = subject(run, places[0])
     for place in places:
         blocks_near(place, model.seen, BLOCKS)  # refuses a place before the probes are fitted

@@ -68,7 +68,8 @@ def train(
                 "which recipe? `nt recipes` lists them; to resume a run, give --resume --out DIR"
             )
         if settings or rates:
-            raise InputError("a run that is resumed keeps its settings: leave out --set")
+            given = " and ".join(["--set"] * bool(settings) + ["--search-lr"] * bool(rates))
+            raise InputError(f"a run that is resumed keeps its settings: leave out {given}")
         folder = out
     if rates and wanted is not None:
         wanted, losses = search.search_learning_rate(

@@ -1,5 +1,6 @@
 """Accuracy and loss by the number of tokens before: how much of its context a model uses."""
 
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 from ..models.language import LanguageModel
 from ..progress import progress
 from .estimates import Estimate, ratio, share
-from .generation import generate
+from .generation import sample_tokens
 from .prompts import TextPrompts
 from .scoring import score
 
@@ -62,8 +63,19 @@ def next_words_right(model: LanguageModel, prompts: TextPrompts) -> NDArray[np.b
     """
     rights = []
     for _, batch in prompts.batches():
-        generated = generate(model.read(batch), WORD_TOKENS).cpu().numpy()
+        generated = _until_words_end(model, batch)
         for predicted, true in zip(generated, batch.following.numpy(), strict=True):
             rest = prompts.tokenizer.text(true).partition(" ")[0]
             rights.append(prompts.tokenizer.text(predicted).startswith(f"{rest} "))
     return np.array(rights)
+
+
+def _until_words_end(model: LanguageModel, prompts: TextPrompts) -> NDArray[np.int64]:
+    """Generate tokens until every prompt has ended a word, or `WORD_TOKENS`: [prompts, tokens]."""
+    tokens, open_ = [], np.ones(len(prompts), np.bool_)
+    for token in islice(sample_tokens(model.read(prompts)), WORD_TOKENS):
+        tokens.append(token.cpu().numpy())
+        open_ &= prompts.tokenizer.words_ended[tokens[-1]] == 0
+        if not open_.any():
+            break
+    return np.stack(tokens, 1)

@@ -1,10 +1,10 @@
 """Which heads attend to certain distances: statistics of attention.
 
-They are apart from the code that measures attention, so that changing them leaves kept attention
-valid.
+They are apart from the code that measures attention, so that a change here does not invalidate
+attention that was kept.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -40,19 +40,25 @@ def peaks_at_multiples(attention: Sequence[Estimate], period: int) -> Peaks:
     return Peaks(int((curve[at] > (curve[at - 1] + curve[at + 1]) / 2).sum()), len(at))
 
 
-def clearest_head(measured: AttentionByDistance, period: int) -> HeadsByDistance:
-    """The mean of all heads, and the head with the clearest period.
+def clearest_head(
+    by_origin: Mapping[str, AttentionByDistance], period: int
+) -> tuple[str, HeadsByDistance]:
+    """The head with the clearest period, from the origin of distances where it is clearest.
 
-    The best of many heads looks periodic by chance, so the head is chosen in the first half of the
-    windows and shown in the second. Distance 0, where tokens attend to themselves, does not count
-    in the choice.
+    The best of many heads looks periodic by chance, so head and origin are chosen in the first half
+    of the windows and shown in the second. Distance 0, where tokens attend to themselves, does not
+    count in the choice.
     """
-    half = len(measured.sums) // 2
-    chosen, shown = measured[:half], measured[half:]
-    swings = swing(chosen.curves()[..., 1:], period)
-    layer, head = (int(i) for i in np.unravel_index(np.argmax(swings), swings.shape))
+    swings = {
+        origin: swing(each[: len(each.sums) // 2].curves()[..., 1:], period)
+        for origin, each in by_origin.items()
+    }
+    origin = max(swings, key=lambda name: swings[name].max())
+    layer, head = (int(i) for i in np.unravel_index(swings[origin].argmax(), swings[origin].shape))
+    measured = by_origin[origin]
+    shown = measured[len(measured.sums) // 2 :]
     periodic = _estimates(shown.sums[:, layer, head], shown.counts)
-    return HeadsByDistance(
+    return origin, HeadsByDistance(
         all_heads=_estimates(measured.sums.mean((1, 2)), measured.counts),
         layer=layer,
         head=head,

@@ -99,8 +99,11 @@ def horizon_by_nats(oracle: Sequence[OracleScore], nats: float) -> float | None:
 
 
 def _horizon(oracle: Sequence[OracleScore], values: Sequence[float], value: float) -> float | None:
-    """The bound at which the oracle's values reach `value`, interpolated in ln(bound)."""
-    if value > values[-1]:
+    """The bound at which the oracle's values reach `value`, interpolated in ln(bound).
+
+    The first bound if all values are above.
+    """
+    if value > max(values):
         return None
     bounds = np.log([score.bound for score in oracle])
     return float(np.exp(np.interp(value, np.maximum.accumulate(values), bounds)))

@@ -11,7 +11,8 @@ from ..errors import InputError
 from ..integers import format_integer
 from ..text.splits import unseen
 from . import subjects
-from .estimates import format_beta
+from .codec import from_json
+from .estimates import Estimate, format_beta, format_estimate
 from .evaluate import SEQUENCES_PER_PROMPT, measure
 
 WORDS_SHOWN = 12  # in the tables of words
@@ -57,6 +58,10 @@ def evaluations(
         raise InputError(f"a model needs at least one prompt, not {prompts}")
     name = fspath(run)
     subject = subjects.subject(name, places[0])
+    # An oracle answers for one place only.
+    measured = [
+        subject if subject.model.at in (None, n) else subjects.subject(name, n) for n in places
+    ]
     for n in places:
         unseen(n, subject.seen)
     needed = cost.evaluation(
@@ -68,9 +73,7 @@ def evaluations(
         gpu=subject.model.device.type == "cuda",
     )
     cost.check(replace(needed, seconds=needed.seconds * len(places)))
-    for n in places:
-        if subject.model.at not in (None, n):
-            subject = subjects.subject(name, n)
+    for n, subject in zip(places, measured, strict=True):
         yield Evaluation(
             run=name,
             model=subject.description,
@@ -206,10 +209,8 @@ def _line(name: str, estimate: dict[str, Any], more: str = "") -> str:
 
 def format_interval(estimate: dict[str, Any], places: int = 3) -> str:
     """A value with its interval: "0.426 [0.424, 0.429]"."""
-    if estimate["value"] is None:
-        return "–"
-    value, low, high = (f"{estimate[key]:.{places}f}" for key in ("value", "low", "high"))
-    return f"{value} [{low}, {high}]"
+    restored: Estimate = from_json(Estimate, estimate)
+    return "–" if restored.value is None else format_estimate(restored, places)
 
 
 def _estimates(row: dict[str, Any], columns: Sequence[str]) -> str:

@@ -1,6 +1,5 @@
 """The models that can be evaluated: trained models, by folder, and models without training."""
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from ..models import files
 from ..models.hugging_face import read_config
 from ..models.language import LanguageModel
 from ..models.locator import Locator
+from ..models.names import baseline, check_name
 from ..models.ngram import NGram
 from ..models.oracle import Oracle
 from ..text.splits import TRAINED_TO, Range, splits, unseen
@@ -20,8 +20,6 @@ from ..training.config import Config
 from .prompts import draw
 
 DEFAULT_CONTEXT = 1024  # the paper's L, for models without a context length of their own
-
-_BASELINE = re.compile(r"locator|(ngram|oracle)-(\d{1,6})")
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class EvaluatedModel:
 
     @property
     def description(self) -> str:
-        """The kind of model and its size; of what text, if it was trained on a surrogate."""
+        """The kind of model and its size, and for a model of surrogate text, which text."""
         if self.surrogate is None:
             return self.model.description
         return (
@@ -61,36 +59,25 @@ class EvaluatedModel:
 def subject(name: str, at: int) -> EvaluatedModel:
     """The model with this name: a run's folder, or one that `nt evaluate --help` lists.
 
-    A folder with the name of another model comes first. An oracle answers only for the 2^20
-    integers from `at` on.
+    A folder named like a model without a folder takes precedence. An oracle answers only for the
+    2^20 integers from `at` on.
     """
-    folder = Path(name)
-    if name and folder.is_dir():  # Path("") is the current folder
-        return _trained(folder, name)
-    if name in files.PACKAGED:
-        return _trained(files.PACKAGED[name], name)
-    match = _BASELINE.fullmatch(name)
-    if match is None:
-        raise InputError(
-            f"there is no folder {name or repr(name)}; models without a folder are:"
-            f" {', '.join(files.PACKAGED)},"
-            " locator, ngram-K and oracle-B, such as ngram-8 and oracle-13"
-        )
-    if name == "locator":
+    check_name(name)
+    found = baseline(name)
+    if found is None:
+        folder = Path(name)
+        return _trained(folder if folder.is_dir() else files.PACKAGED[name], name)
+    kind, number = found
+    if kind == "locator":
         bpe = BPE.train(256)
         return EvaluatedModel(name, Locator(bpe), bpe, DEFAULT_CONTEXT, (), ())
-    words, number = WordTokens.commonest(256), int(match[2])
-    if match[1] == "ngram":
+    words = WordTokens.commonest(256)
+    if kind == "ngram":
         train = splits(TRAINED_TO).train
         ngram = NGram.count(number, tokens=words)
         return EvaluatedModel(name, ngram, words, DEFAULT_CONTEXT, train, train)
     oracle = Oracle.estimate(number, at, tokens=words)
     return EvaluatedModel(name, oracle, words, DEFAULT_CONTEXT, (), ())
-
-
-def is_baseline(name: str) -> bool:
-    """Whether `subject` makes the model with this name, without training."""
-    return not Path(name).is_dir() and _BASELINE.fullmatch(name) is not None
 
 
 def _trained(folder: Path, name: str) -> EvaluatedModel:

@@ -35,11 +35,14 @@ class Oracle(LanguageModel):
     @classmethod
     def estimate(cls, bound: int, at: int, *, tokens: WordTokens, count: int = SAMPLE) -> "Oracle":
         """Estimate the oracle from integers of the same size that it never predicts."""
+        if bound < 1:
+            raise InputError(f"oracle-B needs a bound B of 1 or more, not {bound}")
         lo, hi = at + SPAN, at + SPAN + count
         if count < 1 or hi - at > at // 8:
             raise InputError(
-                f"cannot estimate the oracle at {at} from {count} integers: take 1 or more, and"
-                f" with the {SPAN} before them at most an eighth of {at}"
+                f"an oracle is estimated from integers after n of about the size of n: from 1 or"
+                f" more, and for {count + SPAN} integers n must be {8 * (count + SPAN)} or more,"
+                f" not {at}"
             )
         check_range(lo, hi)
         [rests] = estimate(lo, hi, [bound])

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..evaluation.codec import to_json
+from ..evaluation.codec import from_json, to_json
 from ..evaluation.estimates import Estimate, format_estimate
 from ..files import write_whole
 from .report.findings import count_outcomes
@@ -60,7 +60,7 @@ def _look_up(value: Any, path: str) -> Any:
 
 def _format(value: Any, format_spec: str = "") -> str:
     if isinstance(value, dict):
-        text = format_estimate(Estimate(**value), int(format_spec or 3))
+        text = format_estimate(from_json(Estimate, value), int(format_spec or 3))
     else:
         text = format(value, format_spec)
     return text.replace("-", "−")

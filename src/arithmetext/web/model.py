@@ -1,10 +1,8 @@
 """/model?at=1e13: how a model continues the text from n on, beside the true words."""
 
-import re
 from collections.abc import Generator
 from functools import lru_cache
 from math import inf
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +13,7 @@ from starlette.routing import Route
 from ..errors import InputError
 from ..integers import format_integer
 from ..models.config import PACKAGED
+from ..models.names import baseline
 from ..text.ranges import MAX
 from ..text.sieve import words
 from ..training.config import Config
@@ -81,12 +80,13 @@ def _source(request: Request) -> tuple[str, str]:
     return name, models[name]
 
 
-def _is_oracle(source: str) -> bool:
-    return bool(re.fullmatch(r"oracle-\d+", source)) and not Path(source).is_dir()
+def _check_source(source: str, at: int) -> None:
+    """Refuse an n for which no oracle can be estimated, if the model is an oracle."""
+    if (baseline(source) or ("",))[0] == "oracle":
+        _check_oracle(at)
 
 
 def _check_oracle(at: int) -> None:
-    """Refuse an n for which no oracle can be estimated."""
     if not LEAST_ORACLE <= at <= MOST_ORACLE:
         raise InputError(
             "The oracle is estimated from millions of integers of the size of n, so n must be from"
@@ -137,8 +137,7 @@ def continued(request: Request) -> Response:
     at, count = _where(request)
     _, source = _source(request)
     beta, seed = _chance(request)
-    if _is_oracle(source):
-        _check_oracle(at)
+    _check_source(source, at)
 
     def lines() -> Generator[Line, None, None]:
         from .continuation import continuation
@@ -152,8 +151,7 @@ def attention(request: Request) -> Response:
     at = integer(request, "at", "1e13", least=2, most=MOST_AT)
     _, source = _source(request)
     layer, head = _head(request)
-    if _is_oracle(source):
-        _check_oracle(at)
+    _check_source(source, at)
     with slot():
         from . import continuation
 

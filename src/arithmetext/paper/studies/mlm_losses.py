@@ -321,12 +321,18 @@ def _describe_lengths(result: Result) -> str:
 
 
 def _compare_ends(masked: TrainingRun, causal: Sequence[TrainingRun]) -> str:
-    """How long a masked run stays on its plateau, and where those of the other task end."""
+    """When a masked run leaves its plateau, and when those of the other task leave theirs."""
     ends = [run.curve.plateau.end for run in causal if run.curve.plateau]
+    plateau = masked.curve.plateau
+    left = (
+        f"leaves its plateau at step {plateau.end:.0f}"
+        if plateau
+        else f"does not leave its plateau by step {masked.last_step:,}"
+    )
+    others = f"leaves it at step {join(f'{end:.0f}' for end in ends)}" if ends else "never does"
     return (
         f"D = {masked.record.config['tokens']['size']}, steps of {masked.batch:,} tokens: masked"
-        f" modelling does not leave its plateau by step {masked.last_step:,}, next-token prediction"
-        f" leaves it at step {join(f'{end:.0f}' for end in ends) if ends else 'none'}"
+        f" modelling {left}, next-token prediction {others}"
     )
 
 

@@ -143,7 +143,7 @@ def largest_used(decoded: Sequence[Decoded]) -> int:
     """The largest prime up to which the last layer tells whether p divides n + 1: R² above 1/2."""
     used = 1
     for each in decoded:
-        if (each.ahead[MODEL].value or 0.0) <= 0.5:
+        if each.modulus in POWERS or (each.ahead[MODEL].value or 0.0) <= 0.5:
             break
         used = each.modulus
     return used

@@ -154,8 +154,7 @@ def _clearest(arrays: Arrays) -> tuple[str, HeadsByDistance]:
         )
         for origin in ORIGINS
     }
-    summaries = [(origin, clearest_head(each, PERIOD)) for origin, each in measured.items()]
-    return max(summaries, key=lambda each: each[1].swing)
+    return clearest_head(measured, PERIOD)
 
 
 def plot(result: Result) -> Figure:

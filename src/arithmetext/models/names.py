@@ -1,0 +1,35 @@
+"""The names of models that `nt` commands take, checked without loading any library."""
+
+import re
+from pathlib import Path
+
+from ..errors import InputError
+from .config import PACKAGED
+
+_BASELINE = re.compile(r"(locator)|(ngram|oracle)-(\d{1,6})")
+
+
+def baseline(name: str) -> tuple[str, int] | None:
+    """The kind and number of a baseline, such as ("oracle", 13); None for other names.
+
+    A folder named like a baseline takes precedence.
+
+    >>> baseline("oracle-13"), baseline("locator"), baseline("pretrained")
+    (('oracle', 13), ('locator', 0), None)
+    """
+    found = _BASELINE.fullmatch(name)
+    if found is None or Path(name).is_dir():
+        return None
+    return found[1] or found[2], int(found[3] or 0)
+
+
+def check_name(name: str, *, baselines: bool = True) -> None:
+    """Refuse a name that is no folder and no model without a folder."""
+    known = name in PACKAGED or (baselines and baseline(name))
+    if known or (name and Path(name).is_dir()):  # Path("") is the current folder
+        return
+    others = ", locator, ngram-K and oracle-B, such as ngram-8 and oracle-13" if baselines else ""
+    raise InputError(
+        f"there is no folder {name or repr(name)}; models without a folder are:"
+        f" {', '.join(PACKAGED)}{others}"
+    )
