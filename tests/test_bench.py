@@ -73,3 +73,11 @@ def test_the_best_of_several_rounds_counts() -> None:
         "peers": {"peer": {"few": 0.5}},
         "ratio": {"peer": {"few": 4.0}},
     }
+
+
+def test_a_peer_that_is_far_slower_is_compared_exactly() -> None:
+    """Rounded to three digits after the point, its rate would be 0."""
+    timers = {"ours": {"case": lambda: 1.0}, "peer": {"case": lambda: 7000.0}}
+    report = compare(timers, {"case": 10**6}, unit="millions a second", conditions={})
+    assert report["ratio"] == {"peer": {"case": 7000.0}}
+    assert report["peers"] == {"peer": {"case": 0.0001429}}

@@ -422,6 +422,11 @@ def test_nothing_is_measured_if_a_place_is_refused(refused: Any, tmp_path: Path)
         "evaluate", folder(tmp_path, "gpt"), *places
     )
     assert "at most 9223372036854775807" in refused("evaluate", "locator", "--seed", "1e30")
+    # An oracle is estimated at each place; the first one is not measured before the second fails.
+    assert refused("evaluate", "oracle-13", "--at", "1e9", "--at", "1e7", "--prompts", 8) == (
+        "nt: an oracle is estimated from integers after n of about the size of n: from 1 or more,"
+        " and for 5242880 integers n must be 41943040 or more, not 10000000"
+    )
 
 
 def test_evaluate_command_of_a_masked_model(nt: Any, tmp_path: Path) -> None:

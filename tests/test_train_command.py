@@ -23,6 +23,10 @@ from tiny_runs import command
         (("ntp-laptop", "--set", "training.batch=1000"), "multiple of model.context"),
         (("ntp-laptop", "--set", "n=1e4", "--set", "tokens.size=16"), "raise n or lower model"),
         (("ntp-laptop", "--search-lr", "1e-3,quick"), "--search-lr takes rates"),
+        (
+            ("--resume", "--out", "run", "--set", "seed=1", "--search-lr", "1e-3"),
+            "leave out --set and --search-lr",
+        ),
         (("--resume", "--out", "nowhere"), "cannot read nowhere/config.json"),
         (("ntp-laptop", "--out", f"{sys.executable}/run"), "cannot make the folder"),
     ],

@@ -21,6 +21,11 @@ def test_a_result_survives_json(name: str) -> None:
     assert from_json(type(result), to_json(result)) == result
 
 
+def test_the_report_has_one_order() -> None:
+    orders = [study.ORDER for study in all_studies().values()]
+    assert orders == sorted(set(orders))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_everything_is_drawn(name: str) -> None:
     draw(name, committed(name))

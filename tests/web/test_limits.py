@@ -491,6 +491,12 @@ app.make_app = with_stream
 """
 
 
+def test_a_model_that_does_not_exist_is_refused(refused: Callable[..., str]) -> None:
+    assert refused("explore", "pretrained", "nowhere").startswith(
+        "nt: there is no folder nowhere; models without a folder are: pretrained"
+    )
+
+
 def test_ctrl_c_ends_the_explorer_and_its_streams(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(LONG_STREAM)
     with pytest.MonkeyPatch.context() as patch:

@@ -143,38 +143,6 @@ def align_prompts(
     )
 
 
-def inject_slip(predicted: Words, at: int, omitted: int) -> Words:
-    """Omit words from `at` on; if `omitted` is negative, repeat so many words before `at`.
-
-    >>> inject_slip(np.arange(6), 3, 2), inject_slip(np.arange(6), 3, -2)
-    (array([0, 1, 2, 5]), array([0, 1, 2, 1, 2, 3, 4, 5]))
-    """
-    if not 0 <= min(at, at + omitted) <= max(at, at + omitted) <= len(predicted):
-        raise InputError(f"a slip of {omitted} words does not fit before word {at}")
-    return np.concatenate([predicted[:at], predicted[at + omitted :]])
-
-
-def injected_slips_found(
-    predicted: Sequence[Words],
-    around: Sequence[Words],
-    margin: int,
-    *,
-    omitted: int,
-    words_after: int,
-) -> NDArray[np.bool_]:
-    """Whether alignment finds a slip made on purpose, [prompts]: the last shift is `omitted`.
-
-    Each continuation gets one slip, with `words_after` words after it.
-    """
-    slipping, texts = [], []
-    for words, text in zip(predicted, around, strict=True):
-        length = len(words) - max(0, omitted)
-        slipping.append(inject_slip(words, length - words_after, omitted)[:length])
-        texts.append(text[: length + 2 * margin])
-    found: NDArray[np.bool_] = align_prompts(slipping, texts, margin).last_shift == omitted
-    return found
-
-
 def _chance(predicted: Words, true: Words) -> float:
     """Σ f̂ f over all words: how often a random predicted word equals a random true word."""
     return float(_occurrences(predicted, true).sum()) / max(1, len(predicted) * len(true))

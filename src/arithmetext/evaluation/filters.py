@@ -165,10 +165,10 @@ def damage(arrays: dict[str, NDArray[Any]], kind: str) -> list[list[Estimate]]:
     ]
 
 
-def spectra(model: EvaluatedModel, periods: Sequence[int]) -> list[list[float]]:
-    """The `comb_power` of each layer, a row each, at these periods."""
+def spectra(model: EvaluatedModel, periods: Sequence[int]) -> dict[str, NDArray[Any]]:
+    """The `comb_power` of each layer at these periods, [layers, periods]."""
     assert isinstance(model.model, LongConv)
-    return [
-        [comb_power(block.filter.detach()[:, 0].cpu(), period) for period in periods]
-        for block in model.model.blocks
-    ]
+    filters = [block.filter.detach()[:, 0].cpu() for block in model.model.blocks]
+    return {
+        "power": np.array([[comb_power(each, period) for period in periods] for each in filters])
+    }

@@ -107,9 +107,9 @@ class Reader:
         result = {}
         for m, part in zip(moduli, torch.split(found, list(moduli), 2), strict=True):
             # From the residues of the first integer to those of the integer of word k.
-            places = (torch.arange(m) - torch.arange(length)[:, None]) % m
-            turned = part.gather(2, places.expand(windows, -1, -1))
-            result[m] = turned / turned.sum(2, keepdim=True)
+            residues_of_first = (torch.arange(m) - torch.arange(length)[:, None]) % m
+            shifted = part.gather(2, residues_of_first.expand(windows, -1, -1))
+            result[m] = shifted / shifted.sum(2, keepdim=True)
         return result
 
 

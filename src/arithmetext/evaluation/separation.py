@@ -1,7 +1,7 @@
 """How well likelihoods separate the text from other sequences: statistics.
 
-They are apart from the code that scores sequences, so that changing them leaves kept likelihoods
-valid.
+They are apart from the code that scores sequences, so that a change here does not invalidate
+likelihoods that were kept.
 """
 
 from collections.abc import Sequence

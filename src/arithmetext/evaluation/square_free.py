@@ -76,7 +76,7 @@ MODULUS = 36  # the least modulus that tells multiples of 4 and 9
 _USE_STRETCHES = 32
 _USE_RUNS: dict[Way, int] = {"by frequency": 16, "by residue": 64, "inserted": 96}
 _MARGIN = 128  # more tokens than a prompt has, so that a run has enough true text on both sides
-_STRETCH_TOKENS = STRETCH_WORDS * 65  # at most: a word has at most 64 letters, and a space
+_STRETCH_TOKENS = STRETCH_WORDS * 65  # more than enough: a word has at most 40 letters
 
 
 def are_square_free(words: Words) -> Bools:

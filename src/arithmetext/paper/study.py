@@ -309,9 +309,9 @@ def _print(name: str, error: Exception) -> None:
 def rescore(chosen: dict[str, Study], scale: str, folder: Path) -> list[str]:
     """Compute the results in `folder` again from the outputs of models that are kept there.
 
-    Nothing is trained and no model runs. A study that needs more than was kept is left as it is.
-    So is a study without models: its result is not made from outputs.
-    Returns the names of the studies that failed; they do not stop the others.
+    Nothing is trained, and no trained model runs. A study that needs more than was kept is left as
+    it is. So is a study without models: its result is not made from outputs. Returns the names of
+    the studies that failed; they do not stop the others.
     """
     from ..training import run_cache
     from . import outputs

@@ -40,6 +40,7 @@ from ...evaluation.prompts import TextPrompts
 from ...integers import format_integer
 from ...search.residues import closest_bound, curve, estimate
 from ...text.splits import TRAINED_TO
+from ..constants import PAPER_ACCURACY, TOLERANCE
 from ..figures import plot_estimates, styles, swarm, token_axis
 from ..runs import (
     TEST_NEAR,
@@ -57,11 +58,6 @@ TITLE = "Accuracy against the length generated"
 ORDER = 110
 COST = {"laptop": 40, "gpu": 400}
 
-# The paper gives accuracies to one digit, so 0.4 stands for 0.35 to 0.45. It compares scales by eye
-# in a figure with one point a prompt, and calls the accuracy at every scale 0.4. So it cannot tell
-# a difference of less than 0.05 from none.
-TOLERANCE = 0.05
-SETTLED = 0.4
 MAJORITY = (0.3, 0.5)  # around 0.4, for a single continuation
 LOW = 0.12  # the paper's "just below 0.1", plus the noise of one continuation
 
@@ -287,8 +283,8 @@ def in_short(result: Result) -> str:
     )
     model = "a stand-in for the paper's model" if result.training.stand_in else "the model"
     return (
-        f"Of the words that {model} generates, {means}; the paper has around {SETTLED:g}. From"
-        f" {result.far.quarter_tokens} to {result.places[0].whole.tokens} tokens the accuracy"
+        f"Of the words that {model} generates, {means}; the paper has around {PAPER_ACCURACY:g}."
+        f" From {result.far.quarter_tokens} to {result.places[0].whole.tokens} tokens the accuracy"
         f" changes by {format_estimate(result.far.late_change)}."
     )
 
@@ -471,19 +467,19 @@ def _settling_verdict(place: Place, tokens: int) -> Verdict:
     found = _interval_verdict(
         "accuracy",
         place.whole.accuracy,
-        SETTLED,
+        PAPER_ACCURACY,
         key=f"settles-{place.name}",
         claim=f"Word accuracy settles near 0.4 (integers near {place.name}).",
         paper="around 0.4",
         ours=f"{format_estimate(place.whole.accuracy)} over {place.whole.tokens} tokens",
-        criterion=f"the interval is within {SETTLED} ± {TOLERANCE}: the paper gives accuracies to"
-        " one digit",
+        criterion=f"the interval is within {PAPER_ACCURACY} ± {TOLERANCE}: the paper gives"
+        " accuracies to one digit",
         why=f"Of the continuations, {format_estimate(place.summary.slipped)} slipped; alignment"
         f" finds slips in {format_estimate(place.falsely_slipped)} of those of an oracle, which"
         " cannot slip. After alignment the accuracy is"
         f" {format_estimate(place.summary.realigned)}.",
     )
-    worse = (place.whole.accuracy.value or 0) < SETTLED
+    worse = (place.whole.accuracy.value or 0) < PAPER_ACCURACY
     return unless_trained_less(found, worse=worse, tokens=tokens)
 
 

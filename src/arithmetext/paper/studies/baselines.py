@@ -15,6 +15,7 @@ from ...models.ngram import NGram
 from ...search.residues import OracleScore, curve, primes_up_to
 from ...text.splits import TRAINED_TO, splits
 from ...tokens import WordTokens
+from ..constants import PAPER_ACCURACY
 from ..runs import (
     SCORED_TOKENS,
     TEST_NEAR,
@@ -33,8 +34,6 @@ from ..wording import format_estimate, format_number, join, sentences
 TITLE = "How much of arithmetic models know"
 ORDER = 200
 COST = {"laptop": 40, "gpu": 600}
-
-PAPER_ACCURACY = 0.40  # of its GPT-2, at every scale from 1e13 to 1e15
 
 FURTHER_BOUNDS = (89, 127, 179, 251, 359, 509, 719, 1021, 2039, 4099)
 

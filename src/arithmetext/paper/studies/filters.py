@@ -19,6 +19,7 @@ from ...evaluation.filters import (
 )
 from ...evaluation.words import accuracies
 from ...integers import format_integer
+from ..constants import PAPER_ACCURACY
 from ..figures import COLOURS, MARKERS, plot_estimates, styles, token_axis
 from ..runs import TEST_NEAR, TESTS_FAR, PromptSettings, TrainedModel, TrainingFacts, word_model
 from ..study import Table, Verdict
@@ -31,7 +32,6 @@ COST = {"laptop": 50}
 SPECTRUM = range(2, 102)  # the periods whose power is shown
 _WORDS = 256  # generated after each prompt
 NAMES = ("long convolutions", "GPT")
-PAPER = 0.4  # accuracy of the paper's model at every scale
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def run(settings: Settings) -> Result:
                 each.outputs(losses_by_context, settings.scored) for each in (model, gpt)
             )
         ],
-        spectra=spectra(model.load(), SPECTRUM),
+        spectra=model.outputs(spectra, tuple(SPECTRUM))["power"].tolist(),
         removed=damage(losses, "removed"),
         random=damage(losses, "random"),
         words=losses["words"].sum(1).astype(int).tolist(),
@@ -137,7 +137,7 @@ def _plot_accuracy(axes: Axes, result: Result) -> None:
     places = [place.at for place in result.places]
     accuracy = [place.accuracy for place in result.places]
     plot_estimates(axes, places, accuracy, label=NAMES[0], **styles()[0])
-    axes.axhline(PAPER, color="0.5", ls=":", label="the paper's GPT-2, about")
+    axes.axhline(PAPER_ACCURACY, color="0.5", ls=":", label="the paper's GPT-2, about")
     axes.set_xscale("log")
     axes.set(xlabel="n", ylabel="share of generated words that are right", ylim=(0.3, 0.6))
     axes.grid(alpha=0.3)

@@ -74,7 +74,6 @@ class BoundScores:
     """The model beside the oracle that knows the primes up to a bound."""
 
     bound: int
-    oracle_accuracy: float
     agreement: Agreement
     best_match: Agreement  # of the oracle that matches the model best, with this oracle
 
@@ -208,13 +207,13 @@ def summarise(
             sum(len(model.true) for model in models),
             _estimate_over_seeds(accuracy, models),
             nats[at],
-            [_at_bound(models, oracle, best, by_bound[oracle.bound]) for oracle in oracles],
+            [_at_bound(models, oracle, best) for oracle in oracles],
             [
                 _at_prime(models, best, knowing, not_knowing)
                 for not_knowing, knowing in pairwise(oracles)
             ],
         )
-        for (at, models), (by_bound, _) in zip(words.items(), accuracies, strict=True)
+        for at, models in words.items()
     ]
     primes = [oracle.bound for oracle in oracles if oracle.bound > 1]
     below, above = [p for p in primes if p <= bound], [p for p in primes if p > bound]
@@ -230,15 +229,12 @@ def _recall(models: list[PlacedWords], best: RestCounts, primes: list[int]) -> R
     return Recall(primes, _estimate_over_seeds(measure, models), oracle)
 
 
-def _at_bound(
-    models: list[PlacedWords], oracle: RestCounts, best: RestCounts, oracle_accuracy: float
-) -> BoundScores:
+def _at_bound(models: list[PlacedWords], oracle: RestCounts, best: RestCounts) -> BoundScores:
     def compare(words: PlacedWords) -> Agreement:
         return agreement(words, oracle.answers(words.integers))
 
     return BoundScores(
         oracle.bound,
-        oracle_accuracy,
         _over_seeds(compare, models),
         compare(_answered(best, models[0])),
     )

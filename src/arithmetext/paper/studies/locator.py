@@ -1,4 +1,4 @@
-"""How often words occur again, and how many determine their place (not in the paper)."""
+"""How often words occur again, and how many determine their place."""
 
 import time
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from ..study import Table, Verdict
 from ..wording import join
 
 TITLE = "How many words determine their place"
-ORDER = 210
+ORDER = 215
 COST = {"laptop": 15, "gpu": 510}
 
 _COLOURS = ("#1b9e77", "#d95f02", "#4a46a8", "#444444")

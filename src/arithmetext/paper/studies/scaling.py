@@ -22,6 +22,7 @@ from ...evaluation.words import accuracies
 from ...integers import format_integer
 from ...search.residues import primes_up_to
 from ...training.loop import Diverged
+from ..constants import PAPER_ACCURACY, TOLERANCE
 from ..figures import MARKERS, plot_estimates, swarm
 from ..runs import SCORED_TOKENS, TEST_NEAR, PromptSettings, TrainedModel
 from ..study import Table, Verdict, if_papers_model, papers_tokens, unless_trained_less
@@ -52,10 +53,7 @@ PLACES = (TEST_NEAR, 10**12, 10**13, 10**14, 10**15)
 PLACE_COLOURS = ("#1f2a6b", "#2a78a8", "#2a9d8f", "#e0a030", "#b0413e")
 AXES = {"L": "context window L", "n": "text of 2..n", "D": "vocabulary D", "ρ": "model size ρ"}
 
-# The paper gives accuracies to one digit and compares them by eye, in a figure with a dot for each
-# prompt. So it cannot tell a difference of less than 0.05 from none (docs/reproduction.md).
-TOLERANCE = 0.05
-PAPERS = 0.4 - TOLERANCE  # a model above this is as good as the paper's, 0.4 to one digit
+PAPERS = PAPER_ACCURACY - TOLERANCE  # a model above this is as good as the paper's, to one digit
 
 
 def settings(scale: str) -> Settings:
