@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from ..progress import progress
 from ..text.windows import MASKING, generator
 from .estimates import Estimate, ratio
 from .scoring import BATCH_TOKENS
+from .subjects import EvaluatedModel
 
 
 class MaskedAccuracy(NamedTuple):
@@ -60,13 +61,40 @@ def masked_accuracy(
     betas: Sequence[float],
     seed: int,
 ) -> list[MaskedAccuracy]:
-    """The accuracies of `window_accuracies`, with intervals from a bootstrap over windows."""
+    """The accuracies of `window_accuracies`, with intervals."""
     found = window_accuracies(model, ids, masking_shares=masking_shares, betas=betas, seed=seed)
+    return with_intervals(found, masking_shares, betas)
+
+
+def with_intervals(
+    accuracies: NDArray[np.float64], masking_shares: Sequence[float], betas: Sequence[float]
+) -> list[MaskedAccuracy]:
+    """Accuracies, [masking shares, betas, windows], with a bootstrap over windows."""
     return [
-        MaskedAccuracy(share, beta, ratio(accuracies))
-        for share, by_beta in zip(masking_shares, found, strict=True)
-        for beta, accuracies in zip(betas, by_beta, strict=True)
+        MaskedAccuracy(share, beta, ratio(of_windows))
+        for share, by_beta in zip(masking_shares, accuracies, strict=True)
+        for beta, of_windows in zip(betas, by_beta, strict=True)
     ]
+
+
+@dataclass(frozen=True)
+class MaskedWindows:
+    """Random windows of the text near one integer, and how they are masked."""
+
+    at: int
+    windows: int
+    masking_shares: tuple[float, ...]
+    betas: tuple[float, ...]
+    seed: int
+
+
+def masked_windows(model: EvaluatedModel, how: MaskedWindows) -> dict[str, NDArray[Any]]:
+    """`window_accuracies` of a masked model near one integer."""
+    ids = model.windows(how.at, number=how.windows, seed=how.seed)
+    found = window_accuracies(
+        model.model, ids, masking_shares=how.masking_shares, betas=how.betas, seed=how.seed
+    )
+    return {"accuracy": found}
 
 
 @torch.no_grad()

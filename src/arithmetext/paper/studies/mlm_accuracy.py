@@ -25,11 +25,13 @@ from ...evaluation.evaluate import BETAS, MASKING_SHARES
 from ...evaluation.masking import (
     AccuracyGrid,
     MaskedAccuracy,
+    MaskedWindows,
     Steps,
     accuracy_grid,
     count_steps,
-    masked_accuracy,
+    masked_windows,
     pooled,
+    with_intervals,
 )
 from ...training.config import PREDICTED_SHARE
 from ..runs import TEST_NEAR, TESTS_FAR, TrainedModel, TrainingFacts, mlm
@@ -92,15 +94,14 @@ def settings(scale: str) -> Settings:
 
 
 def run(settings: Settings) -> Result:
-    subject, seed = settings.model.load(), settings.seed
-    shares, betas = settings.masking_shares, settings.betas
+    model, shares, betas = settings.model, settings.masking_shares, settings.betas
     tables = {}
     for at in settings.scales:
-        ids = subject.windows(at, number=settings.windows, seed=seed)
-        tables[at] = masked_accuracy(
-            subject.model, ids, masking_shares=shares, betas=betas, seed=seed
-        )
-    return summarise(settings.windows, subject.context, settings.model.training(), tables)
+        how = MaskedWindows(at, settings.windows, shares, betas, settings.seed)
+        accuracies = model.outputs(masked_windows, how)["accuracy"]
+        tables[at] = with_intervals(accuracies, shares, betas)
+    context = model.config.model.context
+    return summarise(settings.windows, context, model.training(), tables)
 
 
 def summarise(
