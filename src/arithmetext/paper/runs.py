@@ -340,7 +340,7 @@ def hmm(scale: str) -> TrainedModel:
     """The paper's baseline, which predicts from one token."""
     if scale == "laptop":
         small = ("batch=2^14", "device_batch=2^14", "validation=2^16", "steps=300")
-        return TrainedModel("hmm-paper", ("tokens.kind=words", *_training(*small)))
+        return TrainedModel("hmm-paper", ("tokens.kind=words", *training_changes(*small)))
     return TrainedModel("hmm-paper")
 
 
@@ -419,7 +419,7 @@ def comparison(scale: str) -> Comparison:
 
 def _on_laptop(task: str, size: int, steps: int) -> TrainedModel:
     tokens = ("tokens.kind=bpe", f"tokens.size={size}")
-    training = _training(f"steps={steps}", "interval=50", "validation=2^14")
+    training = training_changes(f"steps={steps}", "interval=50", "validation=2^14")
     return TrainedModel(f"{task}-laptop", (*tokens, *training))
 
 
@@ -428,8 +428,9 @@ def _on_gpu(task: str, size: int, scale: str, steps: int) -> TrainedModel:
     if scale == "paper":
         return TrainedModel(name)
     small = (f"steps={steps}", "batch=2^16", "warmup=300", "interval=500", "validation=2^19")
-    return TrainedModel(name, _training(*small))
+    return TrainedModel(name, training_changes(*small))
 
 
-def _training(*changes: str) -> tuple[str, ...]:
+def training_changes(*changes: str) -> tuple[str, ...]:
+    """Changes of a configuration, such as "training.steps=100", from "steps=100"."""
     return tuple(f"training.{change}" for change in changes)

@@ -22,7 +22,7 @@ from ..files import cache_folder, sole_writer
 from ..training import run_cache
 from ..training.loop import Diverged
 from ..training.recipes import WORDS_PER_TOKEN, recipe
-from .runs import TrainedModel
+from .runs import TrainedModel, training_changes
 
 T = TypeVar("T")
 
@@ -99,7 +99,7 @@ def sweep(scale: str) -> Sweep:
             training[0] = f"steps={round(share * WORDS / words_per_token / 2**16)}"
             training += ["batch=2^16", "warmup=300", "interval=150", "validation=2^19"]
         changes += (f"n={n}",) if n else ()
-        return TrainedModel(name, (*_training(*training), *changes))
+        return TrainedModel(name, (*training_changes(*training), *changes))
 
     def point(model: TrainedModel, rho: str = "1", seeds: int | None = None) -> SweepPoint:
         return SweepPoint(model.with_seeds(seeds or SEEDS.get(rho, 2)), rho)
@@ -140,7 +140,9 @@ def _small_sweep() -> Sweep:
 
     def model(*changes: str, steps: int = 64) -> TrainedModel:
         training = (f"steps={steps}", "batch=2^11", "warmup=10", "interval=16", "validation=2^13")
-        return TrainedModel("ntp-laptop", (*_training(*training), "model.context=128", *changes))
+        return TrainedModel(
+            "ntp-laptop", (*training_changes(*training), "model.context=128", *changes)
+        )
 
     def point(model: TrainedModel, rho: str = "1") -> SweepPoint:
         return SweepPoint((model,), rho)
@@ -160,10 +162,6 @@ def _small_sweep() -> Sweep:
             "1": _search(model(steps=16), (1e-2, 2e-2)),
         },
     )
-
-
-def _training(*changes: str) -> tuple[str, ...]:
-    return tuple(f"training.{change}" for change in changes)
 
 
 def _search(model: TrainedModel, rates: Sequence[float]) -> tuple[TrainedModel, ...]:

@@ -112,6 +112,22 @@ def format_percent(share: float, digits: int = 0) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
+def format_range(values: Iterable[float], digits: int) -> str:
+    """The least and the greatest value.
+
+    >>> format_range([0.31, 0.284, 0.3], 2), format_range([1.0, 1.0], 1)
+    ('0.28 to 0.31', '1.0')
+    """
+    ordered = sorted(values)
+    low, high = (f"{value:.{digits}f}" for value in (ordered[0], ordered[-1]))
+    return low if low == high else f"{low} to {high}"
+
+
+def interval_header(name: str) -> list[str]:
+    """The columns of an estimate in a table."""
+    return [name, f"{name}, from", f"{name}, to"]
+
+
 def cell(value: float | None) -> float | str:
     """A number in a table, rounded to four digits; empty if it is not known.
 

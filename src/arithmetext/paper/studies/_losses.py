@@ -12,7 +12,7 @@ from ...evaluation.estimates import UNKNOWN, Estimate, all_decided_above
 from ...evaluation.learning import BAND, FALL, SLOW
 from ..figures import styles
 from ..study import Table, Verdict
-from ..wording import format_estimate, format_percent, join, plural, sentences
+from ..wording import format_estimate, format_percent, format_range, join, plural, sentences
 from ._training_runs import Series, TrainingRun
 
 SHOWN = 20  # validations in the figure, at most
@@ -211,7 +211,7 @@ def plateau_verdict(
     missing = [
         f"With {label} and D = {size}, runs without a plateau that ended by step"
         f" {runs[0].last_step:,}: {len(runs)} of {len(series[label].runs[size])}, at"
-        f" {_from_to([run.curve.losses[-1] / log(size) for run in runs], 3)} ln D."
+        f" {format_range([run.curve.losses[-1] / log(size) for run in runs], 3)} ln D."
         for (label, size), runs in without.items()
         if runs
     ]
@@ -235,7 +235,7 @@ def _describe(series: Series) -> str:
         levels = [run.curve.plateau.loss / log(size) for run in runs if run.curve.plateau]
         number = f"{len(levels)} of {plural(len(runs), 'run')}"
         parts.append(
-            f"D = {size}: {number}, at {_from_to(levels, 3)} ln D"
+            f"D = {size}: {number}, at {format_range(levels, 3)} ln D"
             if levels
             else _none_left(size, runs)
         )
@@ -261,11 +261,6 @@ def _by_label(
 
 def no_runs(label: str) -> str:
     return f"no runs with {label}, which decide here"
-
-
-def _from_to(values: Sequence[float], digits: int) -> str:
-    low, high = (f"{value:.{digits}f}" for value in (min(values), max(values)))
-    return low if low == high else f"{low} to {high}"
 
 
 def ends_later_verdict(
@@ -314,7 +309,9 @@ def _ends(series: Series) -> str:
         text = _none_left(size, runs)
         if ends:
             text = f"D = {size} ends at step {join(f'{end:.0f}' for end in ends)}"
-            text += f" ({_from_to([end * runs[0].batch / 1e6 for end in ends], 1)} million tokens)"
+            text += (
+                f" ({format_range([end * runs[0].batch / 1e6 for end in ends], 1)} million tokens)"
+            )
         if 0 < len(ends) < len(runs):
             text += f" in {len(ends)} of {plural(len(runs), 'run')}"
         ratio = series.later.get(size, UNKNOWN)

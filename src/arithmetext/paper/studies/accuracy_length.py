@@ -50,9 +50,19 @@ from ..runs import (
     TrainingFacts,
     ntp,
     prompt_settings,
+    several_seeds,
 )
 from ..study import Table, Verdict, if_papers_model, unless_trained_less
-from ..wording import cell, format_estimate, format_number, join, plural, sentences, undecided
+from ..wording import (
+    cell,
+    format_estimate,
+    format_number,
+    interval_header,
+    join,
+    plural,
+    sentences,
+    undecided,
+)
 
 TITLE = "Accuracy against the length generated"
 ORDER = 110
@@ -120,7 +130,7 @@ class Result:
 
 
 def settings(scale: str) -> Settings:
-    models = ntp(scale).with_seeds(1 if scale == "laptop" else 3)
+    models = several_seeds(ntp(scale), scale)
     bounds = (1, 2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
     integers = 2**21 if scale == "laptop" else 2**24
     return Settings(models, (TEST_NEAR, *TESTS_FAR), prompt_settings(scale), bounds, integers)
@@ -319,13 +329,14 @@ def caption(result: Result) -> str:
 
 
 def table(result: Result) -> Table:
-    header = ["integers near", "tokens", *_interval("word accuracy"), "standard deviation"]
+    header = ["integers near", "tokens", *interval_header("word accuracy"), "standard deviation"]
     header += ["minimum", "lower quartile", "median", "upper quartile", "maximum", "continuations"]
     header.append(f"oracle, powers of primes up to {result.oracle_bound}")
-    header += [*_interval("share where only one text begins with a space")]
+    header += [*interval_header("share where only one text begins with a space")]
     header += [f"number below {LOW}, integers known", f'number below {LOW} after split(" ")']
-    header += _interval(f"share below {LOW} after split()")
-    header += [*_interval(f"mean accuracy of those below {LOW}"), "mean accuracy of the others"]
+    header += interval_header(f"share below {LOW} after split()")
+    header += interval_header(f"mean accuracy of those below {LOW}")
+    header += ["mean accuracy of the others"]
     header += [f"number from {LOW} to {MAJORITY[0]}"]
     header += ["share that slipped", "share of oracle answers that seem to slip"]
     rows = []
@@ -340,10 +351,6 @@ def table(result: Result) -> Table:
             whole = map(cell, clusters) if length is place.whole else [""] * len(clusters)
             rows.append([place.name, length.tokens, *numbers, length.continuations, oracle, *whole])
     return header, rows
-
-
-def _interval(name: str) -> list[str]:
-    return [name, f"{name}, from", f"{name}, to"]
 
 
 def verdicts(result: Result) -> list[Verdict]:

@@ -45,7 +45,7 @@ from ..runs import (
     several_seeds,
 )
 from ..study import Table, Verdict
-from ..wording import cell, format_estimate, format_number, sentences
+from ..wording import cell, format_estimate, format_number, interval_header, sentences
 
 TITLE = "Is the model an oracle of residues?"
 ORDER = 210
@@ -397,14 +397,23 @@ def _recall_in_words(recall: Recall) -> str:
 
 
 def table(result: Result) -> Table:
-    header = ["integers near", *_interval("model's accuracy"), *_interval("model's nats per word")]
+    header = ["integers near", *interval_header("model's accuracy")]
+    header += interval_header("model's nats per word")
     header += ["B = p"]
     header += [f"oracle {label}: {what}" for label in FROZEN.values() for what in WHAT]
-    header += [*_interval("same word"), "expected same", "same wrong word", "expected same wrong"]
-    header += [*_interval("agreement beyond chance"), "agreement beyond chance of the best match"]
-    header += ["words where p divides n", *_interval("extra children where p divides n")]
+    header += [
+        *interval_header("same word"),
+        "expected same",
+        "same wrong word",
+        "expected same wrong",
+    ]
+    header += [
+        *interval_header("agreement beyond chance"),
+        "agreement beyond chance of the best match",
+    ]
+    header += ["words where p divides n", *interval_header("extra children where p divides n")]
     header += [f"extra children where p divides n, {who}" for who in ("true words", "best match")]
-    header += [*_interval("accuracy where p divides n"), "accuracy elsewhere"]
+    header += [*interval_header("accuracy where p divides n"), "accuracy elsewhere"]
     header += [
         f"accuracy where p divides n, oracle that {knows} p" for knows in ("knows", "does not know")
     ]
@@ -423,10 +432,6 @@ def table(result: Result) -> Table:
             more = _prime_cells(prime) if prime else [""] * (len(header) - len(own) - 1)
             rows.append([place.name, *own, *more])
     return header, rows
-
-
-def _interval(name: str) -> list[str]:
-    return [name, f"{name}, low", f"{name}, high"]
 
 
 def _prime_cells(scores: PrimeScores) -> list[float | str]:

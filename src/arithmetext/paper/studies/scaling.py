@@ -38,6 +38,7 @@ from ..wording import (
     format_estimate,
     format_number,
     format_percent,
+    interval_header,
     join,
     plural,
     sentences,
@@ -280,9 +281,10 @@ def table(result: Result) -> Table:
         "seconds of training (other runs may share the card)",
     ]
     header += ["integers near"]
-    header += [*_interval("word accuracy"), *_interval("nats per word"), "horizon"]
-    header += [*_interval("accuracy at all places"), *_interval("nats at all places")]
-    header += [*_interval("change from the reference"), *_interval("deviation between prompts")]
+    header += [*interval_header("word accuracy"), *interval_header("nats per word"), "horizon"]
+    header += [*interval_header("accuracy at all places"), *interval_header("nats at all places")]
+    header += interval_header("change from the reference")
+    header += interval_header("deviation between prompts")
     rows = []
     for axis, points in result.axes.items():
         for value, point in points.items():
@@ -296,10 +298,6 @@ def table(result: Result) -> Table:
                 horizon = "beyond" if scores.horizon is None else round(scores.horizon, 1)
                 rows.append([*about, format_integer(at), *numbers, horizon, *map(cell, overall)])
     return header, rows
-
-
-def _interval(name: str) -> list[str]:
-    return [name, f"{name}, from", f"{name}, to"]
 
 
 def verdicts(result: Result) -> list[Verdict]:

@@ -45,7 +45,15 @@ from ..figures import MARKERS, legend_above, plot_estimates, ridges, styles, tok
 from ..outputs import Arrays
 from ..runs import TEST_NEAR, TrainedModel, TrainingFacts, ntp, several_seeds
 from ..study import Table, Verdict, if_papers_model
-from ..wording import format_estimate, format_integer, format_number, plural, sentences, undecided
+from ..wording import (
+    format_estimate,
+    format_integer,
+    format_number,
+    format_range,
+    plural,
+    sentences,
+    undecided,
+)
 
 TITLE = "True text against random tokens"
 ORDER = 140
@@ -392,8 +400,8 @@ def verdicts(result: Result) -> list[Verdict]:
             key="grows",
             claim="The separation grows monotonically with the length.",
             paper="it does",
-            ours=f"the means differ by {_range(first.distances, 1)} standard deviations at"
-            f" {first.length} tokens and by {_range(last.distances, 1)} at {last.length}; the"
+            ours=f"the means differ by {format_range(first.distances, 1)} standard deviations at"
+            f" {first.length} tokens and by {format_range(last.distances, 1)} at {last.length}; the"
             f" difference grows for every seed at {sum(map(all, steps))} of {len(steps)} doublings",
             criterion="the difference of the means grows at every doubling, for every seed",
             agrees=all(map(all, steps)),
@@ -439,11 +447,6 @@ def disjoint_from(rows: list[Separation]) -> int | None:
     """
     last_overlap = max((row.length for row in rows if not all(row.disjoint)), default=0)
     return next((row.length for row in rows if row.length > last_overlap), None)
-
-
-def _range(values: list[float], digits: int = 2) -> str:
-    low, high = (f"{value:.{digits}f}" for value in (min(values), max(values)))
-    return low if low == high else f"{low} to {high}"
 
 
 def _control(result: Result) -> str:
