@@ -126,6 +126,21 @@ def test_work_that_is_too_large_is_refused(
         ("census 10 --xyzzy", "no option '--xyzzy': see nt census --help"),
         ("census 10 -x", "no option '-x': see nt census --help"),
         ("word -7", "-7 is negative: integers here begin at 1"),
+        (
+            "find 111000 10",
+            "'10' is one argument too many: a sentence stands in quotes, and options have names"
+            " (see --help)",
+        ),
+        ("horizon --accuracy 40%", "--accuracy: '40%' is no number"),
+        ("words 2 3 --format", "--format needs a value"),
+        ("tree 360 --svg x.png", "--svg writes SVG: the name must end in .svg, not 'x.png'"),
+        ("train ntp-laptop --out=", "--out needs the name of a folder"),
+        ("generate pretrain", "there is no folder pretrain: did you mean pretrained?"),
+        ("generate oracle-1000000", "the number in oracle-1000000 is too large: at most 999999"),
+        (
+            "stats divergence 123456",
+            "N must be a multiple of --chunks, 10: try 123450, not 123456",
+        ),
     ],
 )
 def test_unknown_names_get_a_suggestion(arguments: str, answer: str) -> None:

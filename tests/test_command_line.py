@@ -232,7 +232,8 @@ def test_stats(nt, arguments: str, shows: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ("stats divergence 1e5 --chunks 7", "cannot be cut into 7 equal chunks"),
+        ("stats divergence 1e5 --chunks 7", "try 99995, not 100000"),
+        ("stats divergence 9 --chunks 9", "cannot be cut into 9 equal chunks"),
         ("stats walk 1001 2 1e5", "not a Dyck word"),
         ("stats walk 10 2 1e9", "too many to keep in memory"),
         ("stats entropy 1 10", "begins at 2"),

@@ -125,7 +125,7 @@ def test_what_is_not_there_is_named(refused: Any, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for name, wrong in {
         "oracle": "ngram-8 and oracle-13",
-        "locator-3": "ngram-8 and oracle-13",
+        "locator-3": r"did you mean locator\?",
         str(tmp_path / "empty"): "empty holds no model: it has no config.json",
         "": "there is no folder '';",
         str(begun): "not finished",
@@ -424,8 +424,8 @@ def test_nothing_is_measured_if_a_place_is_refused(refused: Any, tmp_path: Path)
     assert "at most 9223372036854775807" in refused("evaluate", "locator", "--seed", "1e30")
     # An oracle is estimated at each place; the first one is not measured before the second fails.
     assert refused("evaluate", "oracle-13", "--at", "1e9", "--at", "1e7", "--prompts", 8) == (
-        "nt: an oracle is estimated from integers after n of about the size of n: from 1 or more,"
-        " and for 5242880 integers n must be 41943040 or more, not 10000000"
+        "nt: an oracle needs n of 41943040 or more, not 10000000: it is estimated from the 5242880"
+        " integers after n, which must be of about the same size"
     )
 
 

@@ -393,7 +393,7 @@ def test_what_spells_no_word_is_impossible_and_ends_with_a_space(oracle, tokens)
 
 def test_oracle_needs_integers_of_its_scale():
     for at, count in [(10**6, SAMPLE), (10**9, 0)]:
-        with pytest.raises(InputError, match="an oracle is estimated from"):
+        with pytest.raises(InputError, match="an oracle needs n of"):
             Oracle.estimate(7, at, tokens=TOKENS, count=count)
 
 

@@ -37,6 +37,17 @@ def test_mistakes_are_named(
     assert message in refused("train", *arguments)
 
 
+def test_files_that_are_not_of_a_run_are_kept(
+    nt: Run, refused: Callable[..., str], tmp_path: Path
+) -> None:
+    nt("tokenizer", "train", "--size", 32, "--lines", 10, "--out", "mine")
+    before = (tmp_path / "mine" / "tokenizer.json").read_bytes()
+    assert refused("train", "ntp-laptop", "--out", "mine") == (
+        "nt: mine/tokenizer.json is not of a run and would be replaced: choose another --out"
+    )
+    assert (tmp_path / "mine" / "tokenizer.json").read_bytes() == before
+
+
 def test_recipes_are_listed(nt: Run) -> None:
     listed = nt("recipes").stdout
     assert "ntp-paper" in listed

@@ -117,6 +117,13 @@ def test_the_learning_rate_with_the_lowest_validation_loss_is_taken(tmp_path: Pa
         search_learning_rate(config, tmp_path / "other", [1e30], resume=False)
 
 
+def test_a_rate_that_diverges_in_its_last_step_is_not_taken(tmp_path: Path) -> None:
+    """Then no training loss is infinite, but the validation loss is not a number."""
+    config = tiny("ntp", "training.steps=20")
+    best, losses = search_learning_rate(config, tmp_path / "run", [1e30, 1e-2], resume=False)
+    assert best.training.lr == 1e-2 and losses[1e30] == math.inf
+
+
 def test_a_loss_that_is_not_a_number_ends_the_run(tmp_path: Path) -> None:
     config = tiny("ntp", "training.lr=1e30", "training.optimizer=adamw", "training.warmup=0")
     with pytest.raises(InputError, match=r"^the loss is \w+ at step \d+: lower training.lr"):

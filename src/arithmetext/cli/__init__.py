@@ -151,6 +151,21 @@ def _skip_garbage_collection_at_exit() -> None:
         gc.freeze()
 
 
+# Messages of click, and what they mean.
+_PLAINER = {
+    r"('[^']*') is not a valid float(?: range)?\.": r"\1 is no number",
+    r"^Option '([^']+)' requires an argument\.": r"\1 needs a value",
+    r"(?:Path|File) '([^']*)' is not readable\.": r"cannot read \1: permission denied",
+}
+
+
+def _too_many(match: re.Match[str]) -> str:
+    return (
+        f"{match[1].split()[0]!r} is one argument too many: a sentence stands in quotes, and"
+        " options have names (see --help)"
+    )
+
+
 def _usage_error(error: Any) -> str:
     """typer's message, with the name of the option in front: "--seed must be at least 0, not -1".
 
@@ -161,6 +176,9 @@ def _usage_error(error: Any) -> str:
         lambda match: match[1] + (" " if match[2] else ": "),
         error.format_message(),
     )
+    message = re.sub(r"Got unexpected extra argument(?:s|\(s\))? \((.+)\)", _too_many, message)
+    for theirs, ours in _PLAINER.items():
+        message = re.sub(theirs, ours, message)
     unknown = re.match(r"No such (command|option):? '?(-*)([^\s']*)", message)
     if unknown is None:
         return message

@@ -51,7 +51,9 @@ def evaluate(
     ] = None,
     prompts: Annotated[
         int,
-        typer.Option(parser=at_least(8, MOST_PROMPTS), metavar="K", help="Number of prompts."),
+        typer.Option(
+            parser=at_least(8, MOST_PROMPTS), metavar="K", help="Number of prompts, 8 or more."
+        ),
     ] = 128,
     seed: Seed = 0,
     as_json: AsJson = False,

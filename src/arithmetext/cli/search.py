@@ -11,6 +11,7 @@ from .. import cost
 from ..errors import InputError
 from ..files import read_text
 from ..integers import format_integer, parse_integer
+from ..text.ranges import MAX
 from ..wording import plural
 from .options import AsJson, AsList, Cluster, print_items
 
@@ -78,8 +79,8 @@ def locate(
     """Find the integers that a run of words belongs to.
 
     Prints the first of these integers. Words are separated by spaces or line ends; `*` means an
-    unknown word. Try `nt words 31415926535897 64 | nt locate`. The exit code is 1 if no integers
-    have these words.
+    unknown word. Try `nt words 31415926535897 64 | nt locate`. A few hundred words are enough; at
+    most a megabyte is read. The exit code is 1 if no place is found, also if the words are too few.
     """
     from ..search import answers, sentences
     from ..search import locate as locating
@@ -99,6 +100,7 @@ def locate(
             "below": found.below,
             "places": found.places,
             "complete": found.complete,
+            "too_short": found.too_short,
             "expected_by_chance": found.expected,
             "law": law and {"first_word": law[0] + 1, "last_word": law[1], "law": law[2]},
             "near": near and {"place": near.place, "differs": differing},
@@ -109,6 +111,8 @@ def locate(
             print(n)
         for line in filter(None, [answer.verdict, answer.law_in_words, answer.near_in_words]):
             _say(line)
+        if not found.places and not found.too_short and found.below < MAX:
+            _say("--below searches further, up to 2^63.")
     if not found.places:
         raise typer.Exit(1)
 

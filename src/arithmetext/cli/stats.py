@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import cost
+from ..errors import InputError
 from ..integers import parse_integer
 from .options import MOST_SEED, AsJson, Cluster, Command, Count, Group, Start, at_least, parse_range
 
@@ -20,7 +21,9 @@ app = typer.Typer(
 
 @app.command(cls=Command)
 def divergence(
-    n: Annotated[str, typer.Argument(metavar="N", help="Last integer; 2..N is cut into chunks.")],
+    n: Annotated[
+        str, typer.Argument(metavar="N", help="Last integer; a multiple of the number of chunks.")
+    ],
     chunks: Annotated[
         int,
         typer.Option(parser=at_least(2), metavar="K", help="Number of chunks, of equal length."),
@@ -38,6 +41,10 @@ def divergence(
     from ..counting.histograms import chunk_histograms
 
     bound = parse_integer(n)
+    if bound > chunks and bound % chunks:
+        raise InputError(
+            f"N must be a multiple of --chunks, {chunks}: try {bound - bound % chunks}, not {bound}"
+        )
     if cluster is None:
         cost.check(cost.divergence(bound, chunks))
     _, counts = chunk_histograms(bound, chunks, cluster=cluster)

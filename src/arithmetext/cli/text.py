@@ -57,8 +57,10 @@ def words(
         cost.check(cost.export(lo, hi, out.suffix), out.resolve().parent)
         export.export(out, lo, hi)
         return
-    if surrogate is None:
+    if surrogate is None and not sys.stdout.isatty():
         pieces = (piece for _, piece in sieve.segments(lo, hi))
+    elif surrogate is None:  # piece by piece, without a bar between the words
+        pieces = (sieve.words(*span) for span in spans(lo, hi, sieve.segment_size(hi)))
     else:
         from ..text.surrogate import Surrogate
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from importlib import import_module
 from math import isfinite
 from pathlib import Path
@@ -53,7 +54,7 @@ def train(
     A run that is interrupted and resumed ends with the same weights as an uninterrupted run. To
     train on several devices: `torchrun --nproc-per-node=K -m arithmetext train RECIPE`.
     """
-    from ..training import config, loop, recipes, search
+    from ..training import checkpoints, config, loop, recipes, search
 
     if tensorboard:
         import_module("tensorboard")  # if it is missing, stop before making the folder
@@ -62,6 +63,7 @@ def train(
     if recipe is not None:
         wanted = config.with_changes(recipes.recipe(recipe), settings or [])
         folder = out or Path("runs") / recipe
+        _check_folder(folder, resume=resume)
     else:
         if not resume or out is None:
             raise InputError(
@@ -78,7 +80,17 @@ def train(
         for lr, loss in losses.items():
             mark = " (chosen)" if lr == wanted.training.lr else ""
             _say(f"learning rate {lr:g}: validation loss {loss:.4f}{mark}")
-    outcome = loop.train(wanted, folder, resume=resume, wait=wait, tensorboard=tensorboard)
+    try:
+        outcome = loop.train(wanted, folder, resume=resume, wait=wait, tensorboard=tensorboard)
+    except KeyboardInterrupt:
+        saved = checkpoints.steps(folder / "checkpoints")
+        _say(
+            f"nt: saved at step {max(saved)}; nt train --resume --out {folder} continues"
+            if saved
+            else f"nt: no checkpoint was saved yet in {folder}",
+            note=True,
+        )
+        raise
     early = ", stopped early" if outcome.stopped_early else ""
     words = f" ({outcome.nats_per_word:.4f} per word)" if outcome.nats_per_word else ""
     _say(
@@ -86,6 +98,21 @@ def train(
         f" validation loss {outcome.validation_loss:.4f} nats per token{words},"
         f" {outcome.accuracy:.1%} of tokens predicted correctly"
     )
+
+
+def _check_folder(folder: Path, *, resume: bool) -> None:
+    """Refuse a folder with files that are not of a run, and say so if there is no run to resume."""
+    if not folder.name and not resume:
+        raise InputError("--out needs the name of a folder")
+    if (folder / "config.json").exists() or (folder / "checkpoints").exists():
+        return
+    for name in "tokenizer.json", "metrics.jsonl", "model":
+        if (folder / name).exists():
+            raise InputError(
+                f"{folder / name} is not of a run and would be replaced: choose another --out"
+            )
+    if resume:
+        _say(f"nt: there is no run in {folder} yet, so this begins one", note=True)
 
 
 def recipes(as_json: AsJson = False) -> None:
@@ -120,7 +147,7 @@ def _rates(written: str | None) -> list[float]:
     return list(dict.fromkeys(rates))
 
 
-def _say(line: str) -> None:
-    """Print a line from the first of the processes that train together."""
+def _say(line: str, *, note: bool = False) -> None:
+    """Print a line from the first of the processes that train together; notes to stderr."""
     if os.environ.get("RANK", "0") == "0":
-        print(line)
+        print(line, file=sys.stderr if note else sys.stdout)

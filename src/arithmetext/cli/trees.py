@@ -45,6 +45,9 @@ def tree(
     if svg is not None:
         from ..files import write_whole
 
+        if svg.suffix != ".svg":
+            raise InputError(f"--svg writes SVG: the name must end in .svg, not {svg.name!r}")
+
         write_whole(svg, svg_drawing(forest))
     if as_json or svg is not None:
         return

@@ -68,7 +68,9 @@ def _vocabulary(lo: int, hi: int, k: int, threads: int | None, cluster: str | No
     if not 1 <= k <= hi - lo:
         raise InputError(f"a text of {hi - lo} words has no blocks of {k} words")
     words = np.array(list(count_words(lo, hi, threads=threads, cluster=cluster)), np.uint64)
-    longest = next(j for j in range(k, 0, -1) if (len(words) + 1) ** j <= 2**64)
+    longest = 1
+    while longest < k and (len(words) + 1) ** (longest + 1) <= 2**64:
+        longest += 1
     if longest < k:
         raise InputError(
             f"blocks of {k} words are too long: with the {len(words)} different words of this"

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..models.language import LanguageModel
-from ..progress import Advance, no_progress
+from ..progress import Advance, no_progress, progress
 from .prompts import TextPrompts
 
 BATCH_TOKENS = 1 << 15  # tokens scored together
@@ -46,12 +46,14 @@ def nats_and_words(
     Each token is predicted from all true tokens before it. The words are counted, [prompts].
     """
     nats = np.zeros(prompts.following.shape, np.float32)
-    for first, batch in prompts.batches():
-        reading = model.read(batch)
-        for i, tokens in enumerate(batch.following.T):
-            logs = reading.log_probabilities().cpu().gather(1, tokens[:, None])[:, 0]
-            nats[first : first + len(batch), i] = -logs.numpy()
-            reading.append(tokens)
+    with progress("scoring", nats.size, "tokens") as advance:
+        for first, batch in prompts.batches():
+            reading = model.read(batch)
+            for i, tokens in enumerate(batch.following.T):
+                logs = reading.log_probabilities().cpu().gather(1, tokens[:, None])[:, 0]
+                nats[first : first + len(batch), i] = -logs.numpy()
+                reading.append(tokens)
+                advance(len(batch))
     words = prompts.tokenizer.words_ended[prompts.following.numpy()].sum(1)
     return nats, words
 

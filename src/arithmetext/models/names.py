@@ -1,6 +1,7 @@
 """The names of models that `nt` commands take, checked without loading any library."""
 
 import re
+from difflib import get_close_matches
 from pathlib import Path
 
 from ..errors import InputError
@@ -28,8 +29,12 @@ def check_name(name: str, *, baselines: bool = True) -> None:
     known = name in PACKAGED or (baselines and baseline(name))
     if known or (name and Path(name).is_dir()):  # Path("") is the current folder
         return
+    if baselines and re.fullmatch(r"(ngram|oracle)-\d+", name):
+        raise InputError(f"the number in {name} is too large: at most 999999")
     others = ", locator, ngram-K and oracle-B, such as ngram-8 and oracle-13" if baselines else ""
+    similar = get_close_matches(name, [*PACKAGED, *["locator"] * baselines], 1)
     raise InputError(
-        f"there is no folder {name or repr(name)}; models without a folder are:"
-        f" {', '.join(PACKAGED)}{others}"
+        f"there is no folder {name or repr(name)}"
+        + (f": did you mean {similar[0]}?" if similar else "; models without a folder are:")
+        + ("" if similar else f" {', '.join(PACKAGED)}{others}")
     )

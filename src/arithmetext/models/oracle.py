@@ -40,9 +40,9 @@ class Oracle(LanguageModel):
         lo, hi = at + SPAN, at + SPAN + count
         if count < 1 or hi - at > at // 8:
             raise InputError(
-                f"an oracle is estimated from integers after n of about the size of n: from 1 or"
-                f" more, and for {count + SPAN} integers n must be {8 * (count + SPAN)} or more,"
-                f" not {at}"
+                f"an oracle needs n of {8 * (SPAN + max(1, count))} or more, not {at}: it is"
+                f" estimated from the {SPAN + max(1, count)} integers after n, which must be of"
+                " about the same size"
             )
         check_range(lo, hi)
         [rests] = estimate(lo, hi, [bound])

@@ -6,7 +6,7 @@ an ordinary run folder, so a killed search can be resumed.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import inf
+from math import inf, isfinite
 from pathlib import Path
 
 from ..errors import InputError
@@ -40,7 +40,8 @@ def search_learning_rate(
         for lr in candidates:
             try:
                 outcome = train(short_run(config, lr), folder / "search" / str(lr), resume=resume)
-                losses[lr] = outcome.validation_loss
+                loss = outcome.validation_loss
+                losses[lr] = loss if isfinite(loss) else inf
             except Diverged:
                 losses[lr] = inf
     best = min(losses, key=lambda lr: losses[lr])
