@@ -85,6 +85,8 @@ def locate(
     from ..search import answers, sentences
     from ..search import locate as locating
 
+    if file is None and sys.stdin is not None and sys.stdin.isatty():
+        _say("Type or paste the words; Ctrl-D ends them.")
     text = read_text(file, MOST_TEXT)
     if not text.split():
         raise InputError("no words: pipe some in, such as nt words 31415926535897 64 | nt locate")
