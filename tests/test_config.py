@@ -414,7 +414,7 @@ def test_the_names_of_recipes(capsys: pytest.CaptureFixture[str]) -> None:
         for size in ("-d64", "", "-d1024")
         for rho in ("-rho0.25", "-rho0.5", "", "-rho2")
     }
-    expected |= {"hmm-laptop", "pretrained", "longconv", "longconv-laptop"} | {
+    expected |= {"hmm-laptop", "pretrained", "longconv", "longconv-laptop", "sprint"} | {
         f"hmm-{kind}{size}" for kind in ("paper", "sequence") for size in ("-d64", "", "-d1024")
     }
     assert set(RECIPES) == expected
@@ -449,7 +449,7 @@ def test_recipes(name: str) -> None:
     config = RECIPES[name]()
     assert config.checked() == config == recipe(name)
     begin = {GPTConfig: (f"{config.task}-", "pretrained"), HMMConfig: "hmm-"}
-    assert name.startswith(begin.get(type(config.model), "longconv"))
+    assert name.startswith(begin.get(type(config.model), ("longconv", "sprint")))
     assert config.n == 10**11
     for processes in (1, 2, 4, 8) if config.windows_per_batch % 8 == 0 else (1, 2):
         micro, times = micro_batches(config, processes)
