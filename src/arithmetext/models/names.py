@@ -31,10 +31,9 @@ def check_name(name: str, *, baselines: bool = True) -> None:
         return
     if baselines and re.fullmatch(r"(ngram|oracle)-\d+", name):
         raise InputError(f"the number in {name} is too large: at most 999999")
+    missing = f"there is no folder {name or repr(name)}"
+    similar = get_close_matches(name, [*PACKAGED, "locator"] if baselines else PACKAGED, 1)
+    if similar:
+        raise InputError(f"{missing}: did you mean {similar[0]}?")
     others = ", locator, ngram-K and oracle-B, such as ngram-8 and oracle-13" if baselines else ""
-    similar = get_close_matches(name, [*PACKAGED, *["locator"] * baselines], 1)
-    raise InputError(
-        f"there is no folder {name or repr(name)}"
-        + (f": did you mean {similar[0]}?" if similar else "; models without a folder are:")
-        + ("" if similar else f" {', '.join(PACKAGED)}{others}")
-    )
+    raise InputError(f"{missing}; models without a folder are: {', '.join(PACKAGED)}{others}")
