@@ -98,6 +98,22 @@ def test_back_returns_to_the_search_before(browser: Browser) -> None:
     assert page.input_value("[name=to]") == "1e9"
 
 
+def test_a_search_that_arithmetic_decides_can_be_interrupted(browser: Browser) -> None:
+    """Between its places and its end; nothing was searched, so there is nothing to go on from."""
+    answer = [
+        {"law": "one start", "from": "2", "to": "1000000000", "starts": [["2", "2"]]},
+        {"places": ["2"], "total": 1, "done": 1},
+        {"error": "The explorer was stopped."},
+    ]
+    body = "".join(f"{json.dumps(line)}\n" for line in answer)
+    page = browser.open("/find")
+    page.route("**/api/find?*", lambda route: route.fulfill(body=body))
+    page.fill("[name=sentence]", "10 10")
+    page.get_by_role("button", name="Find").click()
+    page.get_by_text("The explorer was stopped.").wait_for()
+    assert page.locator("#places a").first.inner_text() == "2"
+
+
 def test_places_beyond_the_most_that_are_sent_are_counted(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

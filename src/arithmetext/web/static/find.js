@@ -288,7 +288,8 @@ function finish(start, { total, sent, seconds }) {
 
 /** What is known of a search that did not reach its end. */
 function interrupted(asked, last, stopped) {
-  if (!last) return [stopped ? "Stopped." : ""];
+  // Where arithmetic decides, nothing is searched.
+  if (last?.searched === undefined) return [stopped ? "Stopped." : ""];
   const next = BigInt(last.searched) + 1n;
   return [
     `${places(last.total)} up to ${digits(last.searched)}. `,
