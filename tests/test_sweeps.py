@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from arithmetext.errors import InputError
 from arithmetext.evaluation.estimates import overlaps
+from arithmetext.evaluation.subjects import EvaluatedModel
 from arithmetext.evaluation.sweeps import (
     SeedSpread,
     by_block,
@@ -22,6 +23,7 @@ from arithmetext.evaluation.sweeps import (
     pooled_spread,
     power_law,
 )
+from arithmetext.paper import outputs, runs
 from arithmetext.paper.runs import TrainedModel
 from arithmetext.paper.studies.scaling import PLACES
 from arithmetext.paper.study import papers_tokens
@@ -108,6 +110,47 @@ def test_an_interruption_loses_one_run_at_most(
     assert [config.seed for config in trained] == [0, 1, 2]  # none of them twice
     assert not list((tmp_path / "arithmetext/runs").glob("*/checkpoints"))
     assert "nt: run 2 of 3: ntp-laptop seed=1\n" in capsys.readouterr().err
+
+
+def test_older_code_counts_only_if_asked_and_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report, trained, train = tmp_path / "report", [], run_cache.train
+    monkeypatch.setattr(
+        run_cache,
+        "train",
+        lambda config, *a, **k: (trained.append(config.seed), train(config, *a, **k)),
+    )
+
+    def measure(model: TrainedModel) -> list[int]:
+        squares = model.outputs(square, model.config.seed)["square"]
+        return [model.record().tokens, *squares.tolist()]
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "earlier"))
+    with outputs.saved_to(report):
+        expected = measure_all(MODELS[:2], measure)
+        MODELS[2].record()  # without its output
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "later"))
+    runs._load.cache_clear()
+    changed = outputs.sources.of_module("training.loop") | {"models/gpt.py": "changed"}
+    monkeypatch.setattr(outputs.sources, "of_module", lambda module: changed)
+    capsys.readouterr()
+
+    with outputs.saved_to(report, older=True) as digests:
+        assert dict(digests) == {}
+        found = measure_all(MODELS, measure)
+        assert digests["models/gpt.py"] != "changed"
+    assert trained == [0, 1, 2, 2]
+    assert [found[model] for model in MODELS] == [*expected.values(), [5 * 256, 4]]
+    assert "nt: 2 of 3 runs are kept from before, whatever code" in capsys.readouterr().err
+
+    with outputs.saved_to(report):
+        assert measure_all(MODELS, measure) == found
+    assert trained == [0, 1, 2, 2, 0, 1]
+
+
+def square(model: EvaluatedModel, number: int) -> dict[str, np.ndarray]:
+    return {"square": np.array([number**2])}
 
 
 def test_bad_input_is_not_taken_for_a_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,6 +41,14 @@ def reproduce(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the reports.")] = Path(
         "reports"
     ),
+    older: Annotated[
+        bool,
+        typer.Option(
+            "--older",
+            help="In scaling, use the models that older code trained and measured, if all of their"
+            " outputs are in DIR/SCALE.",
+        ),
+    ] = False,
     wait: Wait = False,
 ) -> None:
     """Reproduce the paper's figures and claims, and write a report.
@@ -56,7 +64,7 @@ def reproduce(
     study.check_scale(scale)
     chosen = study.choose(only or [])
     with sole_writer(out / scale, wait=wait):
-        failed = study.reproduce(chosen, scale, out / scale)
+        failed = study.reproduce(chosen, scale, out / scale, older=older)
         if failed:
             print(
                 f"failed: {', '.join(failed)}; the page shows their earlier results, if any",

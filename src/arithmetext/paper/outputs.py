@@ -3,7 +3,8 @@
 Generated tokens and likelihoods need a GPU; the statistics that studies compute from them do not.
 So a study asks for arrays (`keep`), which are computed once and kept in the user's cache.
 `nt reproduce` copies each of them at once into the folder `outputs` of its report. `nt rescore`
-computes results again from that folder, without any model.
+computes results again from that folder, without any model, and `nt reproduce --older` takes the
+models of a sweep from there that are complete.
 
 An output is named by the configuration of the model, by the function that computes it and by the
 settings of the function. In the cache its name also has a digest of the code of the model's
@@ -20,11 +21,11 @@ import shutil
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from zipfile import BadZipFile
 
 import numpy as np
@@ -38,11 +39,14 @@ from ..training import run_cache
 from ..training.config import Config, from_json
 
 Arrays = dict[str, NDArray[Any]]
+Item, T = TypeVar("Item"), TypeVar("T")
 
 _ABOUT = "about"  # the array that holds the name of an output, as JSON
 _UNREADABLE = (OSError, EOFError, ValueError, KeyError, BadZipFile, zlib.error)
 _saved_to: Path | None = None  # the folder that outputs are copied to
 _kept: dict[str, Path] | None = None  # while rescoring: the only outputs that there are
+_older_in: Path | None = None  # the report's folder, if what older code left there may be used
+_older: sources.Sources = {}  # digests of that code
 _used: set[Path] = set()  # by this process
 _seconds_before = 0.0  # since the last call of `seconds_before`
 
@@ -103,18 +107,39 @@ def seconds_before() -> float:
 
 
 @contextmanager
-def saved_to(folder: Path) -> Iterator[None]:
+def saved_to(folder: Path, *, older: bool = False) -> Iterator[sources.Sources]:
     """While the block runs, copy all records and outputs that are used to a report's folder.
 
-    Each is copied as soon as it is made, so an interruption loses nothing.
+    Each is copied as soon as it is made, so an interruption loses nothing. With `older`,
+    `from_older_code` may use what is there already. Yields the digests of the code that made it,
+    for files that have changed since; they grow while the block runs.
     """
-    global _saved_to
-    _saved_to = folder / "outputs"
+    global _saved_to, _older_in
+    _saved_to, _older_in = folder / "outputs", folder if older else None
+    _older.clear()
     try:
         with run_cache.saved_to(folder / "runs"):
-            yield
+            yield _older
     finally:
-        _saved_to = None
+        _saved_to = _older_in = None
+
+
+def from_older_code(items: Sequence[Item], compute: Callable[[Item], T]) -> dict[Item, T]:
+    """What `compute` makes of each item from the report's folder alone, whatever code filled it.
+
+    An item is left out if anything of it is missing there, so that outputs of one training never
+    stand beside those of another. All items are left out unless `saved_to` allows older code.
+    """
+    found: dict[Item, T] = {}
+    if _older_in is None:
+        return found
+    with only_kept(_older_in) as older:
+        for item in items:
+            older.clear()
+            with suppress(run_cache.NotKept):
+                found[item] = compute(item)
+                _older.update(older)
+    return found
 
 
 def load(folder: Path) -> None:

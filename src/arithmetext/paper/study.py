@@ -254,10 +254,13 @@ def why_recomputed(study: Study, scale: str, folder: Path) -> str:
     return f"{sources.listed(_changes(study, scale, result))} changed"
 
 
-def reproduce(chosen: dict[str, Study], scale: str, folder: Path) -> list[str]:
+def reproduce(
+    chosen: dict[str, Study], scale: str, folder: Path, *, older: bool = False
+) -> list[str]:
     """Run the studies whose results are not in `folder`, with a line of progress for each.
 
-    Returns the names of the studies that failed; they do not stop the others.
+    With `older`, sweeps use what older code left in `folder`. Returns the names of the studies that
+    failed; they do not stop the others.
     """
     from ..training import run_cache
     from . import outputs
@@ -283,8 +286,8 @@ def reproduce(chosen: dict[str, Study], scale: str, folder: Path) -> list[str]:
         line_start = _LINE_UP if terminal else ""
         try:
             start = time.perf_counter()
-            with outputs.saved_to(folder):
-                result = perform(study, scale, folder / "data")
+            with outputs.saved_to(folder, older=older) as digests:
+                result = perform(study, scale, folder / "data", digests)
             seconds = time.perf_counter() - start
             took = f"{seconds:.1f} s"
             notes += ["outputs kept from before"] if result.seconds > seconds else []

@@ -22,6 +22,7 @@ from ..files import cache_folder, sole_writer
 from ..training import run_cache
 from ..training.loop import Diverged
 from ..training.recipes import WORDS_PER_TOKEN, recipe
+from . import outputs
 from .runs import TrainedModel, training_changes
 
 T = TypeVar("T")
@@ -182,8 +183,13 @@ def measure_all(
     interruption loses one run at most. A model that another process has is left for the end. By
     then its outputs are there, or the other process has died and this one trains the model. A run
     that diverges does not stop the others; its error comes at the end.
+
+    With `nt reproduce --older`, models that older code measured are taken as they are.
     """
-    found: dict[TrainedModel, T] = {}
+    found = outputs.from_older_code(models, measure)
+    if found:
+        kept = f"{len(found)} of {len(models)} runs are kept from before, whatever code made them"
+        print(f"nt: {kept}", file=sys.stderr, flush=True)
     diverged: dict[TrainedModel, Diverged] = {}
     # Processes that share the work end at about the same time if the longest runs come first.
     ordered = sorted(models, key=lambda model: -model.trained_on * model.parameters())
