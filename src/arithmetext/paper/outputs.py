@@ -39,7 +39,8 @@ from ..training import run_cache
 from ..training.config import Config, from_json
 
 Arrays = dict[str, NDArray[Any]]
-Item, T = TypeVar("Item"), TypeVar("T")
+Item = TypeVar("Item")
+T = TypeVar("T")
 
 _ABOUT = "about"  # the array that holds the name of an output, as JSON
 _UNREADABLE = (OSError, EOFError, ValueError, KeyError, BadZipFile, zlib.error)
