@@ -126,25 +126,48 @@ def test_work_that_is_too_large_is_refused(
         ("census 10 --xyzzy", "no option '--xyzzy': see nt census --help"),
         ("census 10 -x", "no option '-x': see nt census --help"),
         ("word -7", "-7 is negative: integers here begin at 1"),
-        (
-            "find 111000 10",
-            "'10' is one argument too many: a sentence stands in quotes, and options have names"
-            " (see --help)",
-        ),
-        ("horizon --accuracy 40%", "--accuracy: '40%' is no number"),
-        ("words 2 3 --format", "--format needs a value"),
-        ("tree 360 --svg x.png", "--svg writes SVG: the name must end in .svg, not 'x.png'"),
-        ("train ntp-laptop --out=", "--out needs the name of a folder"),
         ("generate pretrain", "there is no folder pretrain: did you mean pretrained?"),
-        ("generate oracle-1000000", "the number in oracle-1000000 is too large: at most 999999"),
-        (
-            "stats divergence 123456",
-            "N must be a multiple of --chunks, 10: try 123450, not 123456",
-        ),
     ],
 )
 def test_unknown_names_get_a_suggestion(arguments: str, answer: str) -> None:
     assert refusal(*arguments.split()) == answer
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        (
+            ("find", "111000", "10"),
+            "unexpected argument '10': the words of a sentence stand in quotes",
+        ),
+        (("census", "10", "20", "30"), "unexpected argument '20': see nt census --help"),
+        (("census", "10", " "), "unexpected argument '': see nt census --help"),
+        (("census", "10", ""), "unexpected argument '': see nt census --help"),
+        (("horizon", "--accuracy", "40%"), "--accuracy: '40%' is no number"),
+        (("words", "2", "3", "--format"), "--format needs a value"),
+        (
+            ("tree", "360", "--svg", "x.png"),
+            "--svg writes SVG: the name must end in .svg, not 'x.png'",
+        ),
+        (
+            ("train", "ntp-laptop", "--out", "."),
+            "--out needs a folder other than the current one, such as runs/first",
+        ),
+        (("generate", "oracle-1000000"), "the number in oracle-1000000 must be from 1 to 999999"),
+        (("explore", "oracle-0"), "the number in oracle-0 must be from 1 to 999999"),
+        (("evaluate", "ngram-9"), "the number in ngram-9 must be from 1 to 8"),
+        (
+            ("stats", "divergence", "123456"),
+            "N must be a multiple of --chunks, 10: try 123450, not 123456",
+        ),
+        (
+            ("stats", "divergence", "15"),
+            "N must be a multiple of --chunks, 10: try 20, not 15",
+        ),
+    ],
+)
+def test_messages_say_what_would_be_right(arguments: tuple[str, ...], answer: str) -> None:
+    assert refusal(*arguments) == answer
 
 
 class Endless(io.RawIOBase):

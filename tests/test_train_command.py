@@ -1,6 +1,7 @@
 """`nt train` and `nt recipes`: mistakes, the list of recipes, and imports."""
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from arithmetext.training import loop, search
 from conftest import Run
 from tiny_runs import command
 
@@ -45,7 +47,38 @@ def test_files_that_are_not_of_a_run_are_kept(
     assert refused("train", "ntp-laptop", "--out", "mine") == (
         "nt: mine/tokenizer.json is not of a run and would be replaced: choose another --out"
     )
+    (tmp_path / "mine" / "checkpoints").mkdir()
+    (tmp_path / "mine" / "checkpoints" / "epoch1.pt").touch()
+    refused("train", "ntp-laptop", "--out", "mine")
     assert (tmp_path / "mine" / "tokenizer.json").read_bytes() == before
+
+
+def test_a_run_that_was_killed_while_it_began_can_begin_again(nt: Run, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert nt(*command("ntp", run)).returncode == 0
+    (run / "config.json").unlink()
+    shutil.rmtree(run / "checkpoints")
+    assert nt(*command("ntp", run)).returncode == 0
+
+
+@pytest.mark.parametrize("part", ["search", "training"])
+def test_an_interruption_says_how_to_go_on(
+    part: str, nt: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    run = tmp_path / "run"
+    if part == "search":
+        monkeypatch.setattr(search, "train", interrupted)
+        answer = nt(*command("ntp", run), "--search-lr", "1e-3,1e-2")
+        note = "the search for a learning rate continues with the same command and --resume"
+    else:
+        monkeypatch.setattr(loop, "_export", interrupted)  # after the last step
+        answer = nt(*command("ntp", run))
+        note = f"saved at step 35; nt train --resume --out {run} continues"
+    assert answer.returncode == 130
+    assert answer.stderr == f"nt: {note}\nnt: interrupted\n"
 
 
 def test_recipes_are_listed(nt: Run) -> None:

@@ -5,6 +5,10 @@ import sys
 
 
 def main() -> None:
+    # Torch's threads wait for each other after every operation. They should sleep meanwhile, or the
+    # other cores are kept busy while another program has one of them (docs/log.md). OpenMP reads
+    # this when torch is loaded.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         from .cli import main as run
 

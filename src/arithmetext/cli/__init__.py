@@ -159,13 +159,6 @@ _PLAINER = {
 }
 
 
-def _too_many(match: re.Match[str]) -> str:
-    return (
-        f"{match[1].split()[0]!r} is one argument too many: a sentence stands in quotes, and"
-        " options have names (see --help)"
-    )
-
-
 def _usage_error(error: Any) -> str:
     """typer's message, with the name of the option in front: "--seed must be at least 0, not -1".
 
@@ -176,7 +169,8 @@ def _usage_error(error: Any) -> str:
         lambda match: match[1] + (" " if match[2] else ": "),
         error.format_message(),
     )
-    message = re.sub(r"Got unexpected extra argument(?:s|\(s\))? \((.+)\)", _too_many, message)
+    if extra := re.match(r"Got unexpected extra argument(?:s|\(s\))? \((.*)\)", message, re.S):
+        return _too_many(extra[1], error.ctx)
     for theirs, ours in _PLAINER.items():
         message = re.sub(theirs, ours, message)
     unknown = re.match(r"No such (command|option):? '?(-*)([^\s']*)", message)
@@ -193,6 +187,14 @@ def _usage_error(error: Any) -> str:
     similar = get_close_matches(name, names, n=1, cutoff=0.65)
     hint = f"did you mean {names[similar[0]]}?" if similar else f"see {context.command_path} --help"
     return f"no {kind} {dashes + name!r}: {hint}"
+
+
+def _too_many(arguments: str, context: Any) -> str:
+    """The message about more arguments than a command takes; `arguments` joins them by spaces."""
+    first, path = (arguments.split() or [""])[0], context.command_path
+    if any(parameter.metavar == "SENTENCE" for parameter in context.command.params):
+        return f"unexpected argument {first!r}: the words of a sentence stand in quotes"
+    return f"unexpected argument {first!r}: see {path} --help"
 
 
 def _refuse(message: str) -> NoReturn:

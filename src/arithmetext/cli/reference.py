@@ -71,11 +71,12 @@ def _is_option(parameter: Any) -> bool:
 
 
 def _signature(parameter: Any) -> str:
-    """`N...` for an argument, `--top K` for an option, `--json` for a flag."""
+    """`N...` for an argument, `--top K` for an option, `--json` for a flag, `--a/--no-a`."""
     metavar: str = parameter.metavar or parameter.name.upper()
     if not _is_option(parameter):
         return metavar
-    return f"{parameter.opts[0]} {'' if parameter.is_flag else metavar}".rstrip()
+    names = "/".join([parameter.opts[0], *parameter.secondary_opts[:1]])
+    return f"{names} {'' if parameter.is_flag else metavar}".rstrip()
 
 
 def _meaning(parameter: Any) -> str:

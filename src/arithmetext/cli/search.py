@@ -80,7 +80,7 @@ def locate(
 
     Prints the first of these integers. Words are separated by spaces or line ends; `*` means an
     unknown word. Try `nt words 31415926535897 64 | nt locate`. A few hundred words are enough; at
-    most a megabyte is read. The exit code is 1 if no place is found, also if the words are too few.
+    most a megabyte is read. The exit code is 1 if no integer is printed.
     """
     from ..search import answers, sentences
     from ..search import locate as locating
@@ -113,7 +113,7 @@ def locate(
             print(n)
         for line in filter(None, [answer.verdict, answer.law_in_words, answer.near_in_words]):
             _say(line)
-        if not found.places and not found.too_short and found.below < MAX:
+        if not (found.places or found.too_short or law) and found.below < MAX:
             _say("--below searches further, up to 2^63.")
     if not found.places:
         raise typer.Exit(1)

@@ -42,9 +42,8 @@ def divergence(
 
     bound = parse_integer(n)
     if bound > chunks and bound % chunks:
-        raise InputError(
-            f"N must be a multiple of --chunks, {chunks}: try {bound - bound % chunks}, not {bound}"
-        )
+        nearest = max(bound - bound % chunks, 2 * chunks)
+        raise InputError(f"N must be a multiple of --chunks, {chunks}: try {nearest}, not {bound}")
     if cluster is None:
         cost.check(cost.divergence(bound, chunks))
     _, counts = chunk_histograms(bound, chunks, cluster=cluster)

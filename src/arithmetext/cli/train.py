@@ -73,23 +73,23 @@ def train(
             given = " and ".join(["--set"] * bool(settings) + ["--search-lr"] * bool(rates))
             raise InputError(f"a run that is resumed keeps its settings: leave out {given}")
         folder = out
-    if rates and wanted is not None:
-        wanted, losses = search.search_learning_rate(
-            wanted, folder, rates, resume=resume, wait=wait
-        )
-        for lr, loss in losses.items():
-            mark = " (chosen)" if lr == wanted.training.lr else ""
-            _say(f"learning rate {lr:g}: validation loss {loss:.4f}{mark}")
     try:
+        if rates and wanted is not None:
+            wanted, losses = search.search_learning_rate(
+                wanted, folder, rates, resume=resume, wait=wait
+            )
+            for lr, loss in losses.items():
+                mark = " (chosen)" if lr == wanted.training.lr else ""
+                _say(f"learning rate {lr:g}: validation loss {loss:.4f}{mark}")
         outcome = loop.train(wanted, folder, resume=resume, wait=wait, tensorboard=tensorboard)
     except KeyboardInterrupt:
-        saved = checkpoints.steps(folder / "checkpoints")
-        _say(
-            f"nt: saved at step {max(saved)}; nt train --resume --out {folder} continues"
-            if saved
-            else f"nt: no checkpoint was saved yet in {folder}",
-            note=True,
-        )
+        if saved := checkpoints.steps(folder / "checkpoints"):
+            note = f"saved at step {max(saved)}; nt train --resume --out {folder} continues"
+        elif rates and not (folder / "config.json").exists():
+            note = "the search for a learning rate continues with the same command and --resume"
+        else:
+            note = f"no checkpoint was saved yet in {folder}"
+        _say(f"nt: {note}", note=True)
         raise
     early = ", stopped early" if outcome.stopped_early else ""
     words = f" ({outcome.nats_per_word:.4f} per word)" if outcome.nats_per_word else ""
@@ -102,16 +102,20 @@ def train(
 
 def _check_folder(folder: Path, *, resume: bool) -> None:
     """Refuse a folder with files that are not of a run, and say so if there is no run to resume."""
+    from ..training import checkpoints
+
     if not folder.name and not resume:
-        raise InputError("--out needs the name of a folder")
-    if (folder / "config.json").exists() or (folder / "checkpoints").exists():
+        raise InputError("--out needs a folder other than the current one, such as runs/first")
+    # A run that was killed while it began has no config.json yet.
+    begun = any((folder / name).exists() for name in ("config.json", "environment.json"))
+    if begun or checkpoints.steps(folder / "checkpoints"):
         return
     for name in "tokenizer.json", "metrics.jsonl", "model":
         if (folder / name).exists():
             raise InputError(
                 f"{folder / name} is not of a run and would be replaced: choose another --out"
             )
-    if resume:
+    if resume and not (folder / "search").exists():
         _say(f"nt: there is no run in {folder} yet, so this begins one", note=True)
 
 

@@ -45,7 +45,7 @@ def tree(
     if svg is not None:
         from ..files import write_whole
 
-        if svg.suffix != ".svg":
+        if svg.suffix.lower() != ".svg":
             raise InputError(f"--svg writes SVG: the name must end in .svg, not {svg.name!r}")
 
         write_whole(svg, svg_drawing(forest))

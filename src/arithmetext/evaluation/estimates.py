@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 RESAMPLES = 1000
 LEVEL = 0.95
 Z = NormalDist().inv_cdf((1 + LEVEL) / 2)
+FEW = 10  # prompts with a hit or a miss, below which a bootstrap of a rate is too narrow
 
 
 class Estimate(NamedTuple):
@@ -49,15 +50,18 @@ def rate(hits: NDArray[Any], among: NDArray[Any]) -> Estimate:
     """The share of hits over all seeds and prompts, [seeds, prompts] each.
 
     The interval is a bootstrap over prompts, which have the same text for every seed, widened by
-    the spread over seeds. Where few prompts have any place, or nearly all or none are hits, the
-    bootstrap is too narrow. So the interval also covers Wilson's, for the places of one seed.
+    the spread over seeds. Where fewer than `FEW` prompts have a hit, or a miss, it is too narrow.
+    Then the interval also covers Wilson's, for the places of one seed.
     """
     by_seed = [h / a for h, a in zip(hits.sum(1), among.sum(1), strict=True) if a]
     value, low, high = with_seed_spread(ratio(hits.sum(0), among.sum(0)), by_seed)
     _, least, greatest = wilson(float(hits.sum()) / len(hits), float(among.sum()) / len(hits))
     if low is None or high is None or least is None or greatest is None:
         return UNKNOWN
-    return Estimate(value, max(0.0, min(low, least)), min(1.0, max(high, greatest)))
+    right, wrong = hits.sum(0), (among - hits).sum(0)
+    if min(np.count_nonzero(right), np.count_nonzero(wrong)) < FEW:
+        low, high = min(low, least), max(high, greatest)
+    return Estimate(value, max(0.0, low), min(1.0, high))
 
 
 def over_prompts(statistic: Callable[..., NDArray[np.float64]], *models: NDArray[Any]) -> Estimate:
@@ -244,7 +248,8 @@ def wilson(hits: float, n: float) -> Estimate:
 def bootstrap(statistic: Callable[..., Any], *samples: NDArray[np.float64]) -> Estimate:
     """Any statistic of samples; each sample is resampled on its own.
 
-    As in `over_prompts`, the resamples are moved to have the value as their mean.
+    The mean of the resamples is off the value by some bias, and the value is about as far off the
+    truth. So the interval is moved by twice this bias, as far as it still contains the value.
     """
     if not all(len(sample) for sample in samples):
         return UNKNOWN
@@ -253,13 +258,18 @@ def bootstrap(statistic: Callable[..., Any], *samples: NDArray[np.float64]) -> E
         statistic(*(random.choice(sample, len(sample)) for sample in samples))
         for _ in range(RESAMPLES)
     ]
-    return around(float(statistic(*samples)), np.array(drawn))
+    value = float(statistic(*samples))
+    return around(value, np.array(drawn), centre=2 * value - float(np.mean(drawn)))
 
 
-def around(value: float, drawn: NDArray[np.float64]) -> Estimate:
-    """A value with the interval of its resamples, moved to have the value as their mean."""
+def around(value: float, drawn: NDArray[np.float64], *, centre: float | None = None) -> Estimate:
+    """A value with the interval of its resamples, moved to have the value as their mean.
+
+    Or to have `centre` as their mean, as far as the interval still contains the value.
+    """
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) - drawn.mean()
-    return Estimate(value, value + min(0.0, float(low)), value + max(0.0, float(high)))
+    centre = value if centre is None else centre
+    return Estimate(value, min(value, centre + float(low)), max(value, centre + float(high)))
 
 
 def overlaps(estimate: Estimate, least: float | None, greatest: float | None) -> bool:

@@ -7,6 +7,8 @@ from pathlib import Path
 from ..errors import InputError
 from .config import PACKAGED
 
+LARGEST_ORDER = 8  # of n-grams
+
 _BASELINE = re.compile(r"(locator)|(ngram|oracle)-(\d{1,6})")
 
 
@@ -25,12 +27,16 @@ def baseline(name: str) -> tuple[str, int] | None:
 
 
 def check_name(name: str, *, baselines: bool = True) -> None:
-    """Refuse a name that is no folder and no model without a folder."""
-    known = name in PACKAGED or (baselines and baseline(name))
-    if known or (name and Path(name).is_dir()):  # Path("") is the current folder
+    """Refuse a name that is neither a folder, nor a model in the package, nor a baseline."""
+    if name in PACKAGED or (name and Path(name).is_dir()):  # Path("") is the current folder
         return
-    if baselines and re.fullmatch(r"(ngram|oracle)-\d+", name):
-        raise InputError(f"the number in {name} is too large: at most 999999")
+    if baselines and (numbered := re.fullmatch(r"(ngram|oracle)-(\d+)", name)):
+        largest = LARGEST_ORDER if numbered[1] == "ngram" else 999_999
+        if not (len(numbered[2]) <= 6 and 1 <= int(numbered[2]) <= largest):
+            raise InputError(f"the number in {name} must be from 1 to {largest}")
+        return
+    if baselines and name == "locator":
+        return
     missing = f"there is no folder {name or repr(name)}"
     similar = get_close_matches(name, [*PACKAGED, "locator"] if baselines else PACKAGED, 1)
     if similar:

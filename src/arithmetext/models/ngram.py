@@ -32,9 +32,8 @@ from ..text.splits import Range, splits
 from ..text.windows import random_windows
 from ..tokens import WordTokens
 from .language import LanguageModel, Prompts
+from .names import LARGEST_ORDER
 from .spelled import FIRST_WORD, SPACE, Probabilities, WordReading
-
-LARGEST_ORDER = 8
 
 _WINDOW = 1 << 15  # words counted in a row
 _HELD_OUT = 4  # windows on which discounts and strengths are fitted

@@ -329,7 +329,12 @@ def _compare_ends(masked: TrainingRun, causal: Sequence[TrainingRun]) -> str:
         if plateau
         else f"does not leave its plateau by step {masked.last_step:,}"
     )
-    others = f"leaves it at step {join(f'{end:.0f}' for end in ends)}" if ends else "never does"
+    others = f"leaves it at step {join(f'{end:.0f}' for end in ends)}"
+    if len(ends) < len(causal):
+        last = max(run.last_step for run in causal)
+        stays = "does not" if len(causal) == 1 else f"does not in {len(causal) - len(ends)} of"
+        stays += f" {len(causal)} runs" * (len(causal) > 1) + f" by step {last:,}"
+        others = f"{others}, and {stays}" if ends else stays
     return (
         f"D = {masked.record.config['tokens']['size']}, steps of {masked.batch:,} tokens: masked"
         f" modelling {left}, next-token prediction {others}"
