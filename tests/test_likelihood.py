@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
-from scipy.stats import norm, t
+from scipy.stats import norm
 from torch import Tensor
 
 from arithmetext.errors import InputError
@@ -30,7 +30,6 @@ from arithmetext.evaluation.separation import (
     auc,
     distributions,
     mean,
-    over_seeds,
     overlap,
     paired,
     standardised_difference,
@@ -150,20 +149,6 @@ def test_pairs_and_means() -> None:
     assert (value, 1 <= low < high <= 3) == (2, True)
     none = np.zeros(0)
     assert auc(none, none) == auc(none, true) == paired(none, none) == mean(none) == nothing
-
-
-def test_the_mean_over_seeds_keeps_the_interval_over_prompts_and_adds_the_spread() -> None:
-    one = Estimate(0.8, 0.7, 0.85)
-    assert over_seeds([one]) == one
-    np.testing.assert_allclose(over_seeds([one, one, one]), one)
-    value, low, high = over_seeds([Estimate(0.6, 0.55, 0.65), Estimate(0.8, 0.75, 0.85)])
-    spread = t.ppf(0.975, 1) * 0.1  # two values, each 0.1 from their mean
-    assert (value, low, high) == pytest.approx(
-        (0.7, 0.7 - math.hypot(0.05, spread), 0.7 + math.hypot(0.05, spread))
-    )
-    wide = over_seeds([Estimate(0.6, 0.55, 0.65), Estimate(0.8, 0.75, 0.85)], 0, 1)
-    assert wide == (pytest.approx(0.7), 0, 1)
-    assert over_seeds([one, Estimate(None, None, None)]) == (None, None, None)
 
 
 TRUE = np.arange(-40, -30) / 10

@@ -66,7 +66,7 @@ def made_up(product: float = 0.5) -> Result:
         for moduli in ((2,), (3,), (5,), (2, 3), (3, 5))
     ]
     facts = TrainingFacts(2**28, 600.0, "H200", "a whole word", stand_in="")
-    return Result(sets, beliefs, facts)
+    return Result(sets, beliefs, facts, 3)
 
 
 def test_joint_beliefs_have_products_that_can_be_read() -> None:

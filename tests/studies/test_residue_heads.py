@@ -18,7 +18,7 @@ from arithmetext.evaluation.ablation import (
 from arithmetext.evaluation.estimates import Estimate
 from arithmetext.paper.runs import TrainingFacts
 from arithmetext.paper.studies import residue_heads as study
-from arithmetext.paper.studies.residue_heads import Best, Result
+from arithmetext.paper.studies.residue_heads import Best, ModelHeads, Result
 
 from .cases import Case, committed, draw
 
@@ -52,7 +52,7 @@ def made_up() -> Result:
     roles = summarise(arrays, how)
     best = [study._best(arrays, arrays, how, roles, prime) for prime in PRIMES]
     facts = TrainingFacts(2**28, 600.0, "H200", "a whole word", stand_in="")
-    return Result(roles, best, how, facts)
+    return Result([ModelHeads(roles, best)] * 3, how, facts)
 
 
 def certain(value: float, error: float = 0.01) -> Estimate:
@@ -69,7 +69,7 @@ def with_damage(rows: list[list[float]], best: list[int]) -> Result:
         Best(p, k, 0, both, share, 1, both, distances) for p, k in zip(PRIMES, best, strict=True)
     ]
     facts = TrainingFacts(2**28, 600.0, "H200", "a whole word", stand_in="")
-    return Result(roles, chosen, study.settings("gpu").shown, facts)
+    return Result([ModelHeads(roles, chosen)], study.settings("gpu").shown, facts)
 
 
 def row(base: float = 0.0, **damage: float) -> list[float]:
@@ -79,13 +79,14 @@ def row(base: float = 0.0, **damage: float) -> list[float]:
 
 def test_the_made_up_heads_are_found() -> None:
     result = made_up()
-    assert [best.head for best in result.best] == list(range(8))
-    assert [best.offset for best in result.best] == [OFFSET] * 8
-    for best in result.best:
+    model = result.models[0]
+    assert [best.head for best in model.best] == list(range(8))
+    assert [best.offset for best in model.best] == [OFFSET] * 8
+    for best in model.best:
         assert best.there.divides.value == pytest.approx(0.5 / best.prime + 0.3)
         assert best.there.otherwise.value == pytest.approx(0.5 / best.prime)
         assert best.same_class.value == pytest.approx(0.5 / best.prime)
-    assert [each.prime for each in study.specialists(result)] == list(PRIMES)
+    assert [each.prime for each in study.specialists(model)] == list(PRIMES)
     text = study.in_short(result)
     assert text.startswith("For 8 of the 8 primes up to 19, one head")
     assert "0.90 nats more where 11 is that prime (head 2.1)" in text
@@ -99,7 +100,7 @@ def test_specialists() -> None:
         row(p7=0.5),
     ]
     result = with_damage(heads, [0, 1, 2, 3, 3, 3, 3, 3])
-    found = study.specialists(result)
+    found = study.specialists(result.models[0])
     assert [(each.prime, each.head.head) for each in found] == [(2, 0), (7, 3)]
     assert [each.largest_other for each in found] == [0.4, 0]
     text = study.in_short(result)
@@ -111,16 +112,17 @@ def test_specialists() -> None:
 def test_heads_that_cost_nothing_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the text that is shown, whatever the text said in which they were chosen."""
     result, chosen = made_up(), {}
+    whole = result.models[0]
 
     def keep(first: Any, second: Any, how: Any, choosing: Any, prime: int) -> Best:
-        chosen[prime] = next(best for best in result.best if best.prime == prime)
+        chosen[prime] = next(best for best in whole.best if best.prime == prime)
         return replace(chosen[prime], head=11 if prime == 19 else chosen[prime].head)
 
     model = SimpleNamespace(outputs=lambda *_: {}, training=lambda: result.training)
     monkeypatch.setattr(study, "_best", keep)
-    monkeypatch.setattr(study, "summarise", lambda *_: result.roles)
+    monkeypatch.setattr(study, "summarise", lambda *_: whole.roles)
     found = study.run(replace(study.settings("gpu"), models=(model,)))
-    assert [best.prime for best in found.best] == list(PRIMES[:-1])
+    assert [best.prime for best in found.models[0].best] == list(PRIMES[:-1])
     draw("residue_heads", found)
 
 
@@ -133,15 +135,15 @@ def test_nothing_is_found() -> None:
 def test_every_head_has_a_row_of_the_table() -> None:
     result = committed("residue_heads")
     header, rows = study.table(result)
-    assert len(rows) == len(result.roles.heads)
+    assert len(rows) == sum(len(model.roles.heads) for model in result.models)
     assert rows[0][header.index("head")] == "1.1"
 
 
 @pytest.mark.parametrize("scale", ["laptop", "gpu", "paper"])
 def test_settings(scale: str) -> None:
     found = study.settings(scale)
-    [model] = found.models
-    assert model.config.tokens.kind == "words"
+    assert len(found.models) == (1 if scale == "laptop" else 3)
+    assert {model.config.tokens.kind for model in found.models} == {"words"}
     assert found.chosen.seed != found.shown.seed  # other windows
     for how in found.chosen, found.shown:
         assert how.windows % how.blocks == 0

@@ -1,5 +1,6 @@
 """Interventions on made-up responses: what the texts and figures make of them."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ def made_up() -> Result:
     arrays["right"] = np.full((how.seeds, layers, primes, tested), 16.0)
     arrays["right here"], arrays["right there"] = np.full((2, primes, tested), [[[4.0]], [[24.0]]])
     facts = TrainingFacts(2**28, 600.0, "H200", "a whole word", stand_in="")
-    return Result(summarise(arrays, how), how, facts)
+    return Result(summarise(arrays, how), how, facts, 3)
 
 
 def test_summary() -> None:
@@ -133,8 +134,11 @@ def test_held_effects_are_named() -> None:
 @pytest.mark.parametrize("scale", ["laptop", "gpu", "paper"])
 def test_settings(scale: str) -> None:
     found = study.settings(scale)
-    how, [model] = found.interventions, found.models
+    how, (model, *others) = found.interventions, found.models
     assert how.checked() == how
     assert model.config.tokens.kind == "words"
     assert max(how.layers) < model.config.model.layers
+    assert [each.config for each in others] == [
+        replace(model.config, seed=seed) for seed in range(1, 1 if scale == "laptop" else 3)
+    ]
     assert how.tested % how.blocks == 0

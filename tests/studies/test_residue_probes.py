@@ -63,7 +63,7 @@ def made_up() -> Result:
     places = {at: summarise(arrays, how, CONTEXT, at) for at in how.places}
     facts = TrainingFacts(2**28, 600.0, "H200", "a whole word", stand_in="")
     tokens = "whole words as tokens", "pieces of words as tokens"
-    return Result([ModelProbes(name, facts, RANGES, places) for name in tokens], how)
+    return Result([ModelProbes(name, facts, 3, RANGES, places) for name in tokens], how)
 
 
 def decoded(modulus: int, low: float, margins: dict[str, float], ahead: float = 0.0) -> Decoded:
@@ -150,10 +150,10 @@ def test_the_made_up_result_is_found() -> None:
 def test_settings(scale: str) -> None:
     found = study.settings(scale)
     assert found.probes.checked() == found.probes
-    assert [model.config.tokens.kind for model in found.models.values()] == (
+    assert [seeds[0].config.tokens.kind for seeds in found.models.values()] == (
         ["words"] if scale == "laptop" else ["words", "bpe"]
     )
-    for model in found.models.values():
+    for model in (model for seeds in found.models.values() for model in seeds):
         assert model.config.task == "ntp"
         text = model.config.text.seen  # the places must lie outside of it
         assert not any(lo <= at < hi for at in found.probes.places for lo, hi in text)

@@ -52,13 +52,13 @@ def summarised(seeds: int) -> tuple[list[Place], Transfer]:
     for seed in range(seeds):
         worse = np.zeros((1, 3)) + 0.1 * seed
         pairs.append([sums(worse, random), sums(worse + np.array([0.05, 0.02, 0.02]), random)])
-    found = sums(np.array([[0, 0.2, 0.2], [0.1, 0.3, 0.3]]), random)
+    found = [sums(np.array([[0, 0.2, 0.2], [0.1, 0.3, 0.3]]), random) for _ in range(seeds)]
     return summarise(found, WITHOUT_CONTEXT, TEXTS, pairs, TESTED)
 
 
 def made_up() -> Result:
     training = TrainingFacts(10**6, 60.0, "cpu", "a word", stand_in="")
-    return Result(*summarised(2), TEXTS, TESTED, 2, training, training)
+    return Result(*summarised(2), TEXTS, TESTED, 2, 2, training, training)
 
 
 def close(estimate: Estimate, value: float) -> bool:
@@ -131,4 +131,4 @@ def test_models_of_a_pair_differ_in_their_text_alone(scale: str) -> None:
         assert shifted == replace(real, surrogate=pair.surrogates[0])
     used = [seed for pair in chosen.pairs for seed in pair.surrogates]
     assert len(set(used)) == len(used)
-    assert len(trained_models(chosen)) == 1 + 2 * len(chosen.pairs)
+    assert len(trained_models(chosen)) == len(chosen.models) + 2 * len(chosen.pairs)

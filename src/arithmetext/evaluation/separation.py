@@ -7,7 +7,7 @@ likelihoods that were kept.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import inf, sqrt
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -21,9 +21,9 @@ from .estimates import (
     ratio,
     share,
     wilson,
-    with_seed_spread,
 )
 from .likelihood import ControlComparison, Values
+from .seeds import over_seeds
 from .square_free import LONGEST_RUN, RUNS, Bools, Indices, RunLikelihoods, Stretches
 
 # Runs that occur, whose prompts should be as likely as the text. By residue, runs of two are
@@ -262,22 +262,6 @@ def _lower_end(area: float, m: int, n: int) -> float:
         else:
             high = theta
     return low
-
-
-def over_seeds(
-    estimates: Sequence[Estimate], least: float = -inf, greatest: float = inf
-) -> Estimate:
-    """The mean over models that were trained with different seeds and measured on the same prompts.
-
-    Prompts count once, however many seeds there are: the interval is the mean interval, widened by
-    the spread over seeds. Its ends are kept between `least` and `greatest`, such as 0 and 1.
-    """
-    if UNKNOWN in estimates:
-        return UNKNOWN
-    mean_estimate = Estimate(*np.array(estimates, np.float64).mean(0).tolist())
-    value, low, high = with_seed_spread(mean_estimate, [each.value or 0.0 for each in estimates])
-    assert low is not None and high is not None
-    return Estimate(value, max(least, low), min(greatest, high))
 
 
 def paired(true: Values, other: Values) -> Estimate:

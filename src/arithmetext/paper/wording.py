@@ -22,6 +22,7 @@ __all__ = [
     "format_percents",
     "format_share",
     "join",
+    "models_in_words",
     "over_prompts_in_words",
     "plural",
     "seeds_in_words",
@@ -75,6 +76,20 @@ def describe_seeds(seeds: Mapping[str, int]) -> str:
     if set(seeds.values()) == {1}:
         return "One seed of each model."
     return f"Seeds, taken together: {seeds_in_words(seeds)}."
+
+
+def models_in_words(seeds: int) -> str:
+    """A sentence for captions, of a model that was trained with so many seeds.
+
+    >>> models_in_words(3)
+    'Three models with different seeds, taken together; intervals are also over seeds.'
+    >>> models_in_words(1)
+    'One model.'
+    """
+    if seeds == 1:
+        return "One model."
+    number = {2: "Two", 3: "Three"}.get(seeds, str(seeds))
+    return f"{number} models with different seeds, taken together; intervals are also over seeds."
 
 
 def over_prompts_in_words(seeds: Mapping[str, int]) -> str:

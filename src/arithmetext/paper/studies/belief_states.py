@@ -8,11 +8,12 @@ from matplotlib.figure import Figure
 
 from ...evaluation.beliefs import BeliefSettings, SetSummary, belief_scores, summarise
 from ...evaluation.estimates import Estimate, decided_above
+from ...evaluation.seeds import averaged
 from ...integers import format_integer
 from ..figures import COLOURS, plot_estimates, styles
-from ..runs import TrainedModel, TrainingFacts, word_model
+from ..runs import TrainedModel, TrainingFacts, several_seeds, word_model
 from ..study import Table, Verdict
-from ..wording import cell, format_number, join, sentences
+from ..wording import cell, format_number, join, models_in_words, sentences
 
 TITLE = "Does the model hold the exact posterior?"
 ORDER = 223
@@ -32,6 +33,7 @@ class Result:
     sets: list[SetSummary]
     beliefs: BeliefSettings
     training: TrainingFacts
+    seeds: int  # models that were trained with different seeds
 
     def at(self, place: int) -> list[SetSummary]:
         return [each for each in self.sets if each.place == place]
@@ -46,13 +48,13 @@ def settings(scale: str) -> Settings:
     small = scale == "laptop"
     training, tested = (256, 80) if small else (4096, 1000)
     beliefs = BeliefSettings(training_windows=training, windows=tested)
-    return Settings((word_model(scale),), beliefs)
+    return Settings(several_seeds(word_model(scale), scale), beliefs)
 
 
 def run(settings: Settings) -> Result:
-    [model] = settings.models
-    scores = model.outputs(belief_scores, settings.beliefs)
-    return Result(summarise(scores, settings.beliefs), settings.beliefs, model.training())
+    how, models = settings.beliefs, settings.models
+    found = [summarise(model.outputs(belief_scores, how), how) for model in models]
+    return Result(averaged(found), how, models[0].training(), len(models))
 
 
 def singles(sets: list[SetSummary]) -> list[SetSummary]:
@@ -164,7 +166,7 @@ def caption(result: Result) -> str:
         f" residual stream. {how.seeds} sets of {how.training_windows} training windows,"
         f" {how.windows} test windows of {how.words} words near"
         f" {format_integer(result.sets[0].place)}; 95 % intervals over {how.blocks} blocks of the"
-        " text and over sets. One model.",
+        f" text and over sets. {models_in_words(result.seeds)}",
         "Left: by layer; a constant guess has R² = 0.",
         "Middle: where no residue has a probability above"
         f" {how.certain:g}, outputs of a probe that was fitted to the true residues, compared with"

@@ -25,7 +25,7 @@ from ...evaluation.ablation import (
 from ...evaluation.estimates import Estimate, above
 from ...integers import format_integer
 from ..figures import COLOURS, plot_estimates
-from ..runs import TEST_NEAR, TrainedModel, TrainingFacts, word_model
+from ..runs import TEST_NEAR, TrainedModel, TrainingFacts, several_seeds, word_model
 from ..study import Table, Verdict
 from ..wording import cell, format_number, join, sentences
 
@@ -61,9 +61,16 @@ class Best:
 
 
 @dataclass(frozen=True)
-class Result:
+class ModelHeads:
+    """The heads of one model."""
+
     roles: HeadRoles
     best: list[Best]  # heads and offsets are chosen on other text; some primes have none
+
+
+@dataclass(frozen=True)
+class Result:
+    models: list[ModelHeads]  # one for each seed; the figure has the first
     shown: HeadSettings
     training: TrainingFacts
 
@@ -71,20 +78,21 @@ class Result:
 def settings(scale: str) -> Settings:
     small = scale == "laptop"
     return Settings(
-        (word_model(scale),),
+        several_seeds(word_model(scale), scale),
         HeadSettings(TEST_NEAR, windows=5 if small else 60, blocks=5, seed=1),
         HeadSettings(TEST_NEAR, windows=20 if small else 100, blocks=10, seed=0),
     )
 
 
 def run(settings: Settings) -> Result:
-    [model] = settings.models
-    first = model.outputs(head_scores, settings.chosen)
-    second = model.outputs(head_scores, settings.shown)
-    choosing, roles = summarise(first, settings.chosen), summarise(second, settings.shown)
-    best = [_best(first, second, settings.shown, choosing, prime) for prime in PRIMES]
-    found = [each for each in best if above(_damage(roles, each), 0)]
-    return Result(roles, found, settings.shown, model.training())
+    models = []
+    for model in settings.models:
+        first = model.outputs(head_scores, settings.chosen)
+        second = model.outputs(head_scores, settings.shown)
+        choosing, roles = summarise(first, settings.chosen), summarise(second, settings.shown)
+        best = [_best(first, second, settings.shown, choosing, prime) for prime in PRIMES]
+        models.append(ModelHeads(roles, [each for each in best if above(_damage(roles, each), 0)]))
+    return Result(models, settings.shown, settings.models[0].training())
 
 
 def _damage(roles: HeadRoles, best: Best) -> Estimate:
@@ -117,15 +125,15 @@ class Specialist(NamedTuple):
     largest_other: float  # the largest damage in another group
 
 
-def specialists(result: Result) -> list[Specialist]:
-    """The heads that matter for one prime above all.
+def specialists(model: ModelHeads) -> list[Specialist]:
+    """The heads of a model that matter for one prime above all.
 
     Losing them costs its group over twice as much as any other, and over 0.05 nats a word; both for
     the low end of the interval.
     """
     found = []
-    for best in result.best:
-        head, group = result.roles.heads[best.head], PRIMES.index(best.prime)
+    for best in model.best:
+        head, group = model.roles.heads[best.head], PRIMES.index(best.prime)
         others = max(e.value or 0.0 for i, e in enumerate(head.damage) if i != group)
         damage = head.damage[group]
         if above(damage, max(2 * others, 0.05)):
@@ -136,13 +144,13 @@ def specialists(result: Result) -> list[Specialist]:
 def plot(result: Result) -> Figure:
     figure = Figure(figsize=(12, 6.4), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.1))
-    _plot_damage(left, result)
-    _plot_attention(right, result)
+    _plot_damage(left, result.models[0].roles)
+    _plot_attention(right, result.models[0])
     return figure
 
 
-def _plot_damage(axes: Axes, result: Result) -> None:
-    heads = [each for each in result.roles.heads if _matters(each)] or result.roles.heads
+def _plot_damage(axes: Axes, roles: HeadRoles) -> None:
+    heads = [each for each in roles.heads if _matters(each)] or roles.heads
     damage = np.array([[e.value or 0.0 for e in head.damage] for head in heads])
     image = axes.imshow(damage, vmin=0, vmax=1, cmap="magma_r", aspect="auto")
     for row, column in np.argwhere(damage >= 0.05):
@@ -172,23 +180,22 @@ def name(head: Head) -> str:
     return f"{head.layer + 1}.{head.head + 1}"
 
 
-def _plot_attention(axes: Axes, result: Result) -> None:
+def _plot_attention(axes: Axes, model: ModelHeads) -> None:
     """Attention of the best head of each prime at its offset."""
-    x = np.arange(len(result.best))
+    x = np.arange(len(model.best))
     points = {
-        "p divides n: at n − r − kp": [best.there.divides for best in result.best],
-        "otherwise: at n − r − kp": [best.there.otherwise for best in result.best],
-        "otherwise: at multiples of p, less r": [best.same_class for best in result.best],
+        "p divides n: at n − r − kp": [best.there.divides for best in model.best],
+        "otherwise: at n − r − kp": [best.there.otherwise for best in model.best],
+        "otherwise: at multiples of p, less r": [best.same_class for best in model.best],
     }
     for (label, estimates), side, colour in zip(
         points.items(), (-0.15, 0, 0.15), COLOURS, strict=False
     ):
         plot_estimates(axes, x + side, estimates, color=colour, marker="o", ls="", label=label)
-    uniform = [1 / best.prime for best in result.best]
+    uniform = [1 / best.prime for best in model.best]
     axes.plot(x, uniform, color="0.5", ls=":", marker="_", label="uniform: 1/p")
     names = [
-        f"{best.prime}\n{name(result.roles.heads[best.head])}\n{best.offset}"
-        for best in result.best
+        f"{best.prime}\n{name(model.roles.heads[best.head])}\n{best.offset}" for best in model.best
     ]
     axes.set_xticks(x, names)
     axes.set(xlabel="prime p, its best head, and the offset r", ylim=(0, 1.05))
@@ -198,11 +205,16 @@ def _plot_attention(axes: Axes, result: Result) -> None:
 
 
 def in_short(result: Result) -> str:
-    found = specialists(result)
+    found, *others = map(specialists, result.models)
+    elsewhere = ""
+    if others:
+        primes = [join(str(each.prime) for each in some) if some else "no prime" for some in others]
+        elsewhere = f"With other seeds there is one for {'; for '.join(primes)}."
     if not found:
-        return (
+        return sentences(
             f"No prime up to {PRIMES[-1]} has a head of its own: the head that matters most for it"
-            " matters at least half as much for other integers, or too little to tell."
+            " matters at least half as much for other integers, or too little to tell.",
+            elsewhere,
         )
     damage = join(
         f"{format_number(each.damage.value, 2)} nats more where {each.prime} is that prime"
@@ -217,17 +229,23 @@ def in_short(result: Result) -> str:
         f" {format_number(max(each.largest_other for each in found), 2)} nats more in any other"
         " group.",
         f"For {join(map(str, rest))} there is no such head." if rest else "",
+        elsewhere,
     )
 
 
 def caption(result: Result) -> str:
-    how = result.shown
+    how, first = result.shown, result.models[0]
     return sentences(
         f"Left: what is lost if the output of one head is replaced by its mean, near"
         f" {format_integer(how.at)} ({how.windows} windows from {how.blocks} blocks of unseen text;"
-        f" {join(map(str, result.roles.words))} words in the columns). A column has the integers n"
+        f" {join(map(str, first.roles.words))} words in the columns). A column has the integers n"
         " whose only prime up to 19 is that one; the last has those without such primes. Heads that"
-        " cost less than 0.1 everywhere are left out. One model.",
+        " cost less than 0.1 everywhere are left out."
+        + (
+            f" The first of {len(result.models)} models."
+            if len(result.models) > 1
+            else " One model."
+        ),
         "Right: for each prime the head whose loss costs its column most beyond the last column"
         " (left out if its interval contains 0), and the attention that it pays, while the model"
         " predicts the word of n, to integers n − r, n − r − p, … if p divides n and if not; and"
@@ -241,17 +259,19 @@ def caption(result: Result) -> str:
 
 def table(result: Result) -> Table:
     header = [
-        "head", *(f"nats lost, {p} divides n" for p in PRIMES), "no prime up to 19", "best for",
+        "seed", "head", *(f"nats lost, {p} divides n" for p in PRIMES), "no prime up to 19",
+        "best for",
         "attention if p divides n / if not", "most at distance, if p divides n / if not",
     ]  # fmt: skip
     rows = []
-    for index, head in enumerate(result.roles.heads):
-        best = [each for each in result.best if each.head == index]
-        damage = [cell(estimate.value) for estimate in head.damage]
-        primes = ", ".join(str(each.prime) for each in best)
-        attention = "; ".join(map(_attention, best))
-        distances = "; ".join(map(_distances, best))
-        rows.append([name(head), *damage, primes, attention, distances])
+    for seed, model in enumerate(result.models):
+        for index, head in enumerate(model.roles.heads):
+            best = [each for each in model.best if each.head == index]
+            damage = [cell(estimate.value) for estimate in head.damage]
+            primes = ", ".join(str(each.prime) for each in best)
+            attention = "; ".join(map(_attention, best))
+            distances = "; ".join(map(_distances, best))
+            rows.append([seed, name(head), *damage, primes, attention, distances])
     return header, rows
 
 

@@ -22,11 +22,12 @@ from ...evaluation.interventions import (
     moduli,
     summarise,
 )
+from ...evaluation.seeds import averaged
 from ...integers import format_integer
 from ..figures import plot_estimates, styles
-from ..runs import TEST_NEAR, TrainedModel, TrainingFacts, word_model
+from ..runs import TEST_NEAR, TrainedModel, TrainingFacts, several_seeds, word_model
 from ..study import Table, Verdict
-from ..wording import cell, format_estimate, format_percent, join, sentences
+from ..wording import cell, format_estimate, format_percent, join, models_in_words, sentences
 
 TITLE = "Does the model use the residues that probes read?"
 ORDER = 221
@@ -44,12 +45,13 @@ class Result:
     primes: list[Intervention]
     interventions: InterventionSettings
     training: TrainingFacts
+    seeds: int  # models that were trained with different seeds
 
 
 def settings(scale: str) -> Settings:
     small = scale == "laptop"
     return Settings(
-        (word_model(scale),),
+        several_seeds(word_model(scale), scale),
         InterventionSettings(
             primes=(2, 3, 5, 7, 11, 13),
             at=TEST_NEAR,
@@ -65,11 +67,9 @@ def settings(scale: str) -> Settings:
 
 
 def run(settings: Settings) -> Result:
-    [model] = settings.models
-    arrays = model.outputs(intervention_responses, settings.interventions)
-    return Result(
-        summarise(arrays, settings.interventions), settings.interventions, model.training()
-    )
+    how, models = settings.interventions, settings.models
+    found = [summarise(model.outputs(intervention_responses, how), how) for model in models]
+    return Result(averaged(found), how, models[0].training(), len(models))
 
 
 def _at_detailed(result: Result, prime: Intervention, condition: str) -> Estimate:
@@ -221,7 +221,7 @@ def caption(result: Result) -> str:
         " positions in each, where the two next integers differ in the exponent of p and of no"
         f" other prime up to 19; {how.seeds} sets of"
         f" {how.windows} windows from the training text for the probes; 95 % intervals over blocks"
-        " and, where probes are used, over sets. One model.",
+        f" and, where probes are used, over sets. {models_in_words(result.seeds)}",
         "Top left: what was replaced. “residue”: the directions that a probe for n mod p reads (for"
         " 2 and 3: n mod 16 and n mod 9). “with parity”, “with 4”, “with an odd prime”: for n mod"
         f" 2p, 4p, and 3p (5p for 3). “next word”: for the word of n + 1, in {NEXT_WORDS} classes."

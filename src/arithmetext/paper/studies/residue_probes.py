@@ -24,11 +24,20 @@ from ...evaluation.probes import (
     probe_scores,
     summarise,
 )
+from ...evaluation.seeds import averaged
 from ...integers import format_integer
 from ..figures import plot_estimates, styles
-from ..runs import TEST_NEAR, TESTS_FAR, TrainedModel, TrainingFacts, ntp, word_model
+from ..runs import (
+    TEST_NEAR,
+    TESTS_FAR,
+    TrainedModel,
+    TrainingFacts,
+    ntp,
+    several_seeds,
+    word_model,
+)
 from ..study import Table, Verdict
-from ..wording import cell, format_percent, join, sentences
+from ..wording import cell, format_percent, join, models_in_words, sentences
 
 TITLE = "Does the model know n modulo small primes?"
 ORDER = 220
@@ -39,7 +48,7 @@ _SHOWN = (3, 5, 7, 11, 13, 19)  # primes in the panels of positions and classes
 
 @dataclass(frozen=True)
 class Settings:
-    models: dict[str, TrainedModel]
+    models: dict[str, tuple[TrainedModel, ...]]  # each trained with several seeds
     probes: ProbeSettings
 
 
@@ -47,6 +56,7 @@ class Settings:
 class ModelProbes:
     name: str
     training: TrainingFacts
+    seeds: int  # models that were trained with different seeds
     ranges: list[tuple[int, int]]  # of positions
     places: dict[int, list[Decoded]]  # for each modulus
 
@@ -69,9 +79,9 @@ class Result:
 
 
 def settings(scale: str) -> Settings:
-    models = {"whole words as tokens": word_model(scale)}
+    models = {"whole words as tokens": several_seeds(word_model(scale), scale)}
     if scale != "laptop":
-        models["pieces of words as tokens"] = ntp(scale)
+        models["pieces of words as tokens"] = several_seeds(ntp(scale), scale)
     small = scale == "laptop"
     return Settings(
         models,
@@ -88,21 +98,17 @@ def settings(scale: str) -> Settings:
 
 
 def run(settings: Settings) -> Result:
-    models = []
-    for name, model in settings.models.items():
-        arrays, context = model.outputs(probe_scores, settings.probes), model.config.model.context
-        models.append(
-            ModelProbes(
-                name,
-                model.training(),
-                position_ranges(context),
-                {
-                    at: summarise(arrays, settings.probes, context, at)
-                    for at in settings.probes.places
-                },
-            )
-        )
-    return Result(models, settings.probes)
+    how, models = settings.probes, []
+    for name, seeds in settings.models.items():
+        context = seeds[0].config.model.context
+        arrays = [model.outputs(probe_scores, how) for model in seeds]
+        places = {
+            at: averaged([summarise(each, how, context, at) for each in arrays])
+            for at in how.places
+        }
+        facts, ranges = seeds[0].training(), position_ranges(context)
+        models.append(ModelProbes(name, facts, len(seeds), ranges, places))
+    return Result(models, how)
 
 
 def read_primes(decoded: Sequence[Decoded], controls: Sequence[str] = CONTROLS) -> list[int]:
@@ -325,7 +331,7 @@ def caption(result: Result) -> str:
         f" tested on {how.tested} windows from {how.blocks} blocks of unseen text at each place"
         " (95 % intervals over blocks and sets).",
         f"The model has {model.name} and was trained on"
-        f" {format_integer(model.training.tokens)} tokens (one model).{others}",
+        f" {format_integer(model.training.tokens)} tokens. {models_in_words(model.seeds)}{others}",
         "All but the top right panel are of the second half of the window, and all but the top"
         f" middle and the bottom right one of text near {first}.",
         "Top left: 0 is chance level. Top middle: the best layer. Grey: a model without training"

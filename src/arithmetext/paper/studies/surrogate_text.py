@@ -9,10 +9,18 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from ...evaluation.estimates import Estimate, ratio_over_blocks, statistic_over_blocks
+from ...evaluation.seeds import averaged
 from ...evaluation.surrogate import KINDS, TextSettings, entropy, text_sums
 from ...integers import format_integer
 from ..figures import plot_estimates, styles
-from ..runs import TEST_NEAR, TESTS_FAR, TrainedModel, TrainingFacts, word_model
+from ..runs import (
+    TEST_NEAR,
+    TESTS_FAR,
+    TrainedModel,
+    TrainingFacts,
+    several_seeds,
+    word_model,
+)
 from ..study import Table, Verdict
 from ..wording import cell, format_estimate, format_number, format_percents, plural, sentences
 
@@ -91,7 +99,8 @@ class Result:
     transfer: Transfer | None
     texts: TextSettings
     pairs_tested: TextSettings
-    seeds: int
+    seeds: int  # models of the real text, and pairs, that differ in their seed
+    pairs: int
     training: TrainingFacts
     pair_training: TrainingFacts | None
 
@@ -103,7 +112,7 @@ def settings(scale: str) -> Settings:
     shorter = (*word_model(scale).changes, "training.steps=3000")
     model = TrainedModel("ntp-paper-rho0.5", shorter)
     return Settings(
-        (word_model(scale),),
+        several_seeds(word_model(scale), scale),
         TextSettings((TEST_NEAR, TESTS_FAR[0], TESTS_FAR[-1]), (1, 2, 3), 20 if small else 160, 10),
         1 << 20,
         tuple(
@@ -116,7 +125,6 @@ def settings(scale: str) -> Settings:
 
 
 def run(settings: Settings) -> Result:
-    [model] = settings.models
     texts, tested = settings.texts, settings.pairs_tested
     pairs = [
         [
@@ -130,32 +138,42 @@ def run(settings: Settings) -> Result:
         for at in texts.places
     ]
     places, transfer = summarise(
-        model.outputs(text_sums, texts), without_context, texts, pairs, tested
+        [model.outputs(text_sums, texts) for model in settings.models],
+        without_context,
+        texts,
+        pairs,
+        tested,
     )
     return Result(
         places,
         transfer,
         texts,
         tested,
+        len(settings.models),
         len(pairs),
-        model.training(),
+        settings.models[0].training(),
         settings.pairs[0].models[0].training() if settings.pairs else None,
     )
 
 
 def summarise(
-    sums: dict[str, Values],
+    models: Sequence[dict[str, Values]],
     without_context: Sequence[Sequence[float]],
     texts: TextSettings,
     pairs: Sequence[Sequence[dict[str, Values]]],
     tested: TextSettings,
 ) -> tuple[list[Place], Transfer | None]:
-    """Estimates from the sums of `text_sums`, of one model and of the models of each pair.
+    """Estimates from the sums of `text_sums`, of each model and of the models of each pair.
 
-    Intervals are over blocks of the text, and of pairs over seeds too.
+    Intervals are over blocks of the text and over seeds.
     """
     places = [
-        _place(at, {name: each[i] for name, each in sums.items()}, without_context[i], texts)
+        averaged(
+            [
+                _place(at, {name: each[i] for name, each in s.items()}, without_context[i], texts)
+                for s in models
+            ]
+        )
         for i, at in enumerate(texts.places)
     ]
     return places, _transfer(pairs, tested.blocks) if pairs else None
@@ -333,7 +351,7 @@ def in_short(result: Result) -> str:
 
 def caption(result: Result) -> str:
     texts, tested = result.texts, result.pairs_tested
-    training, pairs = result.pair_training, plural(result.seeds, "pair")
+    training, pairs = result.pair_training, plural(result.pairs, "pair")
     return sentences(
         "In a surrogate every prime keeps its period and has a random phase, so prime powers no"
         " longer multiply to n.",
@@ -350,7 +368,7 @@ def caption(result: Result) -> str:
         + f" (right: {tested.windows})" * bool(training)
         + f" from {texts.blocks} blocks of unseen integers are scored, the same integers for every"
         " text. 95 % intervals over blocks"
-        + (", and on the right over seeds." if result.seeds > 1 else "; one seed."),
+        + (" and over seeds." if result.seeds > 1 else "; one seed."),
     )
 
 

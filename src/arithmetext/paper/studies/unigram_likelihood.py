@@ -29,6 +29,7 @@ from ...evaluation.likelihood import (
     compare_with_controls,
     per_token,
 )
+from ...evaluation.seeds import over_seeds
 from ...evaluation.separation import (
     ControlSummary,
     Distributions,
@@ -36,7 +37,6 @@ from ...evaluation.separation import (
     controls_over_seeds,
     distributions,
     mean,
-    over_seeds,
     overlap,
 )
 from ...evaluation.subjects import EvaluatedModel
