@@ -203,7 +203,7 @@ def measure_all(
                     if wait:
                         raise
                     continue
-                if not run_cache.is_trained(model.config):
+                if run_cache.would_train(model.config):
                     own = [change for change in model.changes if change not in common]
                     number = f"run {ordered.index(model) + 1} of {len(models)}"
                     name = " ".join([model.recipe, *own])

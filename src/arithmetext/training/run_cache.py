@@ -112,9 +112,9 @@ def of_weights(name: str, folder: Path) -> sources.Sources:
     return {f"models/{name}/{WEIGHTS}": digest}
 
 
-def is_trained(config: Config) -> bool:
-    """Whether the record of a finished run with this configuration and code is in the cache."""
-    return _read(_folder(config) / RECORD) is not None
+def would_train(config: Config) -> bool:
+    """Whether asking for this run trains it: its record is not there, and records may be made."""
+    return _kept is None and _read(_folder(config) / RECORD) is None
 
 
 def drop_checkpoints(config: Config) -> None:
