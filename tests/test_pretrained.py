@@ -173,7 +173,7 @@ def test_studies_use_the_model_in_the_package(untrained: None) -> None:
     assert minutes is not None
     assert (facts.tokens, round(facts.seconds / 60)) == (STUDIED.trained_on, int(minutes[1]))
     assert STUDIED.record().validation[-1]["step"] == STUDIED.config.training.steps
-    assert run_cache.is_trained(STUDIED.config)
+    assert not run_cache.would_train(STUDIED.config)
     ours = STUDIED.load().model
     assert isinstance(ours, GPT)
     expected = files.load(PRETRAINED)[0].state_dict()
