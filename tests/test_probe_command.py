@@ -38,7 +38,7 @@ def decoded(run: Path) -> dict[int, list[Decoded]]:
     """What the command should print."""
     model = subjects.subject(str(run), PLACES[0])
     arrays = probe_scores(model, HOW)
-    return {at: summarise(arrays, HOW, model.context, at) for at in PLACES}
+    return {at: summarise([arrays], HOW, model.context, at) for at in PLACES}
 
 
 def best_layer(found: Decoded) -> int:

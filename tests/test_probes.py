@@ -99,7 +99,7 @@ def scores() -> dict[str, Any]:
 
 @cache
 def decoded() -> dict[int, Decoded]:
-    return {each.modulus: each for each in summarise(scores(), HOW, CONTEXT, PLACE)}
+    return {each.modulus: each for each in summarise([scores()], HOW, CONTEXT, PLACE)}
 
 
 def test_planted_residues_are_read_in_their_layer_alone() -> None:
@@ -300,7 +300,7 @@ def test_summary_of_made_up_scores() -> None:
     arrays[f"{UNTRAINED} 7"] = untrained
     arrays[f"errors {UNTRAINED} 7"] = np.full((3, 2, count, 2), 1.0)
     arrays[f"errors {UNTRAINED} 7"][:, 0] = 0.8  # the best layer counts
-    three, four = summarise(arrays, how, 8, 7)
+    three, four = summarise([arrays], how, 8, 7)
     assert [[each.value for each in row] for row in three.layers] == [[1, 0], [0, 0.5]]
     assert [[each.value for each in row] for row in four.layers] == [[0, 0], [0, 1]]
     assert (three.best_layer, three.chance, four.chance) == (1, 1 / 3, 1 / 4)

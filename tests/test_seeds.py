@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -58,5 +59,14 @@ def test_every_estimate_and_number_is_averaged() -> None:
 def test_results_that_do_not_fit_together_are_refused() -> None:
     with pytest.raises(ValueError, match="cannot be averaged"):
         averaged([outer(0.5), outer(0.5, layer=4)])
-    with pytest.raises(ValueError):
-        averaged([[1.0, 2.0], [1.0]])
+    for unlike in [[1.0, 2.0], [1.0]], [{"a": 1.0}, {"a": 1.0, "b": 2.0}]:
+        with pytest.raises(ValueError):
+            averaged(unlike)
+
+
+def test_named_tuples_stay_what_they_are() -> None:
+    class Pair(NamedTuple):
+        first: float
+        second: int
+
+    assert averaged([Pair(1.0, 2), Pair(2.0, 2)]) == Pair(1.5, 2)

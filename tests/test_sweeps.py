@@ -149,6 +149,33 @@ def test_older_code_counts_only_if_asked_and_complete(
     assert trained == [0, 1, 2, 2, 0, 1]
 
 
+def test_older_outputs_must_be_of_one_version_and_of_a_form_that_is_still_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report, model = tmp_path / "report", MODELS[0]
+
+    def measure(model: TrainedModel) -> list[int]:
+        model.record()
+        return [*model.outputs(square, 2)["square"], *model.outputs(square, 3)["square"]]
+
+    def from_older(compute: Any) -> Any:
+        with outputs.saved_to(report, older=True):
+            return outputs.from_older_code([model], compute)
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "earlier"))
+    with outputs.saved_to(report):
+        measure(model)
+    assert from_older(measure) == {model: [4, 9]}
+    assert from_older(lambda model: model.outputs(square, 2)["another array"]) == {}
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "later"))
+    now = outputs.sources.of_function("paper.runs", "generated_tokens")
+    monkeypatch.setattr(outputs.sources, "of_function", lambda *_: now | {"models/gpt.py": "new"})
+    with outputs.saved_to(report):
+        model.outputs(square, 2)  # an interruption follows; the other output is an older one
+    assert from_older(measure) == {}
+
+
 def square(model: EvaluatedModel, number: int) -> dict[str, np.ndarray]:
     return {"square": np.array([number**2])}
 

@@ -88,7 +88,7 @@ def test_the_made_up_heads_are_found() -> None:
         assert best.same_class.value == pytest.approx(0.5 / best.prime)
     assert [each.prime for each in study.specialists(model)] == list(PRIMES)
     text = study.in_short(result)
-    assert text.startswith("For 8 of the 8 primes up to 19, one head")
+    assert text.startswith("In the first of 3 models with different seeds: For 8 of the 8 primes")
     assert "0.90 nats more where 11 is that prime (head 2.1)" in text
 
 
@@ -124,6 +124,15 @@ def test_heads_that_cost_nothing_are_left_out(monkeypatch: pytest.MonkeyPatch) -
     found = study.run(replace(study.settings("gpu"), models=(model,)))
     assert [best.prime for best in found.models[0].best] == list(PRIMES[:-1])
     draw("residue_heads", found)
+
+
+def test_models_with_other_seeds_are_named() -> None:
+    nothing, two = (with_damage(heads, [0] * 8).models[0] for heads in ([row(0.02)], [row(p3=0.5)]))
+    result = replace(made_up(), models=[nothing, two, nothing])
+    text = study.in_short(result)
+    assert text.startswith("In the first of 3 models with different seeds: No prime up to 19 has")
+    assert text.endswith("Primes with such a head in the other models: 3; none.")
+    draw("residue_heads", result)
 
 
 def test_nothing_is_found() -> None:

@@ -60,7 +60,7 @@ def made_up() -> Result:
             arrays[f"errors {name} {at}"] = np.broadcast_to(
                 100 * share, (how.seeds, layers, len(names), how.blocks)
             )
-    places = {at: summarise(arrays, how, CONTEXT, at) for at in how.places}
+    places = {at: summarise([arrays] * 3, how, CONTEXT, at) for at in how.places}
     facts = TrainingFacts(2**28, 600.0, "H200", "a whole word", stand_in="")
     tokens = "whole words as tokens", "pieces of words as tokens"
     return Result([ModelProbes(name, facts, 3, RANGES, places) for name in tokens], how)

@@ -93,7 +93,7 @@ def probe(
     cost.check(cost.probing(read, model.context, model.model.parameter_count, gpu=gpu))
     arrays = probe_scores(model, how)
     ranges = position_ranges(model.context)
-    found = {at: summarise(arrays, how, model.context, at) for at in places}
+    found = {at: summarise([arrays], how, model.context, at) for at in places}
     if as_json:
         layers = _layers(found[places[0]])
         about = {

@@ -45,8 +45,8 @@ def reproduce(
         bool,
         typer.Option(
             "--older",
-            help="In scaling, use the models that older code trained and measured, if all of their"
-            " outputs are in DIR/SCALE.",
+            help="In scaling, keep each model that older code trained and measured, if its record"
+            " and all its outputs are in DIR/SCALE.",
         ),
     ] = False,
     wait: Wait = False,

@@ -26,7 +26,7 @@ the regressions are linear in them. So only the spread within a basis can tell b
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from math import isqrt, pi
@@ -43,6 +43,7 @@ from ..progress import progress
 from .activations import check_shared, labelled_windows, windows_near
 from .estimates import UNKNOWN, Estimate, over_seeds_and_blocks, ratio_over_blocks
 from .linear import Affine, Moments, classifier, regression
+from .seeds import averaged
 from .subjects import EvaluatedModel
 
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
@@ -392,14 +393,38 @@ class Decoded:
         return _highest([estimate.value or 0.0 for estimate in self.layers[-1]])
 
 
-def _highest(values: Sequence[float]) -> int:
+def _highest(values: Sequence[float] | Floats) -> int:
     return int(np.argmax(values))
 
 
 def summarise(
-    arrays: dict[str, NDArray[Any]], how: ProbeSettings, context: int, at: int
+    models: Sequence[dict[str, NDArray[Any]]], how: ProbeSettings, context: int, at: int
 ) -> list[Decoded]:
-    """Accuracies and R² at one place, from the arrays of `probe_scores`."""
+    """Accuracies and R² at one place, from the arrays of `probe_scores`.
+
+    There is one model, or several that differ in their seed and have one best layer in common.
+    """
+    hits = np.mean([arrays[f"{MODEL} {at}"][:, :, -1].mean((0, -1)) for arrays in models], 0)
+    best_layers = [_highest(column) for column in hits.T]  # hits: [layers, moduli]
+    found = averaged([_summary(arrays, how, context, at, best_layers) for arrays in models])
+    return [
+        replace(
+            each,
+            layers=[list(map(_within_0_and_1, row)) for row in each.layers],
+            controls={name: _within_0_and_1(share) for name, share in each.controls.items()},
+        )
+        for each in found
+    ]
+
+
+def _summary(
+    arrays: dict[str, NDArray[Any]],
+    how: ProbeSettings,
+    context: int,
+    at: int,
+    best_layers: Sequence[int],
+) -> list[Decoded]:
+    """Of one model; `best_layers` has the layer of each modulus that controls are compared with."""
     ranges = position_ranges(context)
     lengths = [b - a for a, b in ranges]
     variances = arrays[f"variances {at}"]  # [functions, blocks]
@@ -410,7 +435,7 @@ def summarise(
         shares = [  # [seeds, layers, windows] of each range
             arrays[f"{MODEL} {at}"][:, :, i, k] / length for i, length in enumerate(lengths)
         ]
-        best = _best(shares[-1])
+        best = shares[-1][:, best_layers[k]]
         controls = {
             name: _best(arrays[f"{name} {at}"][:, :, 0, k] / lengths[-1]) for name in CONTROLS
         }
@@ -450,7 +475,11 @@ def _best(shares: Floats) -> Floats:
 
 def _accuracy(shares: Floats, blocks: int) -> Estimate:
     """shares: [seeds, windows]; the interval ends at 0 and 1."""
-    value, low, high = over_seeds_and_blocks(shares, blocks)
+    return _within_0_and_1(over_seeds_and_blocks(shares, blocks))
+
+
+def _within_0_and_1(share: Estimate) -> Estimate:
+    value, low, high = share
     return Estimate(value, None if low is None else max(0.0, low), high and min(1.0, high))
 
 

@@ -32,7 +32,8 @@ def averaged(results: Sequence[T]) -> T:
     """The same result of several models with every estimate and every number averaged.
 
     Results are dataclasses, lists, tuples and dicts of these. Estimates are averaged by
-    `over_seeds`. What is neither an estimate nor a float must be equal for all models.
+    `over_seeds`. What is neither an estimate nor a float must be equal for all models, and so must
+    the keys of dicts.
 
     >>> averaged([{"layer 1": 0.25, "moduli": (2, 3)}, {"layer 1": 0.75, "moduli": (2, 3)}])
     {'layer 1': 0.5, 'moduli': (2, 3)}
@@ -53,10 +54,11 @@ def _averaged(results: Sequence[Any]) -> Any:
         return replace(
             first, **{n: _averaged([getattr(each, n) for each in results]) for n in names}
         )
-    if isinstance(first, dict):
+    if isinstance(first, dict) and all(each.keys() == first.keys() for each in results):
         return {key: _averaged([each[key] for each in results]) for key in first}
     if isinstance(first, list | tuple):
-        return type(first)(map(_averaged, zip(*results, strict=True)))
+        items = map(_averaged, zip(*results, strict=True))
+        return type(first)(*items) if hasattr(first, "_fields") else type(first)(items)
     if any(each != first for each in results):
         raise ValueError(f"models differ in what cannot be averaged: {results}")
     return first

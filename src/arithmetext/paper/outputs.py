@@ -128,7 +128,8 @@ def saved_to(folder: Path, *, older: bool = False) -> Iterator[sources.Sources]:
 def from_older_code(items: Sequence[Item], compute: Callable[[Item], T]) -> dict[Item, T]:
     """What `compute` makes of each item from the report's folder alone, whatever code filled it.
 
-    An item is left out if anything of it is missing there, so that outputs of one training never
+    An item is left out if anything of it is missing there, was made by another version of the code
+    than the rest of it, or has a form that is not used any more. So outputs of one training do not
     stand beside those of another. All items are left out unless `saved_to` allows older code.
     """
     found: dict[Item, T] = {}
@@ -137,7 +138,8 @@ def from_older_code(items: Sequence[Item], compute: Callable[[Item], T]) -> dict
     with only_kept(_older_in) as older:
         for item in items:
             older.clear()
-            with suppress(run_cache.NotKept):
+            unfit = run_cache.NotKept, KeyError, TypeError, ValueError
+            with run_cache.of_one_version(), suppress(*unfit):
                 found[item] = compute(item)
                 _older.update(older)
     return found

@@ -187,9 +187,9 @@ def _memory_errors_explained(config: Config) -> Iterator[None]:
 
 def _begin(run: "Run", folder: Path, tokenizer: Tokenizer) -> None:
     """Write the files that exist before the first step."""
-    tokenizer.save(folder / "tokenizer.json")
     content = environment(run.world) | ({} if run.half else {"precision": "float32"})
     write_whole(folder / "environment.json", json.dumps(content, indent=1) + "\n")
+    tokenizer.save(folder / "tokenizer.json")
     run.config.save(folder / "config.json")  # last: a folder with this file is complete
 
 

@@ -35,6 +35,7 @@ RECORD = "record.json"
 _kept: dict[Config, Path] | None = None  # only these records exist, while rescoring
 _saved_to: Path | None = None  # the folder that records are copied to
 _older_code: sources.Sources = {}  # while rescoring: digests of code that has changed since
+_one_version: sources.Sources | None = None  # all code that what is used was made by, so far
 _reasons: list[str] = []  # why runs were trained again
 
 
@@ -180,8 +181,22 @@ def only_kept(folder: Path) -> Iterator[sources.Sources]:
         _kept = None
 
 
+@contextmanager
+def of_one_version() -> Iterator[None]:
+    """While the block runs, all kept records and outputs must have been made by the same code."""
+    global _one_version
+    _one_version = {}
+    try:
+        yield
+    finally:
+        _one_version = None
+
+
 def note_older_code(before: sources.Sources, now: sources.Sources) -> None:
-    """Note that code was used that has changed since."""
+    """Note that something is used whose code has changed since."""
+    seen = _one_version
+    if seen is not None and any(seen.setdefault(*each) != each[1] for each in before.items()):
+        raise NotKept("what was kept of this model was made by different versions of the code")
     for name in sources.changed(before, now):
         _older_code[name] = before.get(name, "")
 

@@ -17,7 +17,7 @@ from ..wording import cell, format_number, join, models_in_words, sentences
 
 TITLE = "Does the model hold the exact posterior?"
 ORDER = 223
-COST = {"laptop": 10, "gpu": 120}
+COST = {"laptop": 10, "gpu": 360}
 
 _CLEAR = 0.2  # R² of the product part from which a belief counts as joint
 

@@ -31,7 +31,7 @@ from ..wording import cell, format_number, join, sentences
 
 TITLE = "Which heads know which prime?"
 ORDER = 222
-COST = {"laptop": 40, "gpu": 120}
+COST = {"laptop": 40, "gpu": 360}
 
 
 _DISTANCES = 4  # that are shown for each head
@@ -206,15 +206,15 @@ def _plot_attention(axes: Axes, model: ModelHeads) -> None:
 
 def in_short(result: Result) -> str:
     found, *others = map(specialists, result.models)
-    elsewhere = ""
-    if others:
-        primes = [join(str(each.prime) for each in some) if some else "no prime" for some in others]
-        elsewhere = f"With other seeds there is one for {'; for '.join(primes)}."
+    which = f"In the first of {len(result.models)} models with different seeds:" if others else ""
+    primes = [join(str(each.prime) for each in some) if some else "none" for some in others]
+    elsewhere = f"Primes with such a head in the other models: {'; '.join(primes)}."
     if not found:
         return sentences(
+            which,
             f"No prime up to {PRIMES[-1]} has a head of its own: the head that matters most for it"
             " matters at least half as much for other integers, or too little to tell.",
-            elsewhere,
+            elsewhere if others else "",
         )
     damage = join(
         f"{format_number(each.damage.value, 2)} nats more where {each.prime} is that prime"
@@ -223,13 +223,14 @@ def in_short(result: Result) -> str:
     )
     rest = [p for p in PRIMES if p not in {each.prime for each in found}]
     return sentences(
+        which,
         f"For {len(found)} of the {len(PRIMES)} primes up to {PRIMES[-1]}, one head matters for"
         " this prime above all. Among the integers that only one of these primes divides, words"
         f" cost, without this head, {damage}, and at most"
         f" {format_number(max(each.largest_other for each in found), 2)} nats more in any other"
         " group.",
         f"For {join(map(str, rest))} there is no such head." if rest else "",
-        elsewhere,
+        elsewhere if others else "",
     )
 
 

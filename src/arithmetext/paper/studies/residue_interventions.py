@@ -31,7 +31,7 @@ from ..wording import cell, format_estimate, format_percent, join, models_in_wor
 
 TITLE = "Does the model use the residues that probes read?"
 ORDER = 221
-COST = {"laptop": 30, "gpu": 600}
+COST = {"laptop": 30, "gpu": 1800}
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,15 @@ from ..runs import (
     word_model,
 )
 from ..study import Table, Verdict
-from ..wording import cell, format_estimate, format_number, format_percents, plural, sentences
+from ..wording import (
+    cell,
+    format_estimate,
+    format_number,
+    format_percents,
+    models_in_words,
+    plural,
+    sentences,
+)
 
 TITLE = "Does the model need integers, or do periodic patterns do?"
 ORDER = 224
@@ -99,8 +107,8 @@ class Result:
     transfer: Transfer | None
     texts: TextSettings
     pairs_tested: TextSettings
-    seeds: int  # models of the real text, and pairs, that differ in their seed
-    pairs: int
+    seeds: int  # models of the real text that differ in their seed
+    pairs: int  # of models, that differ in their seed
     training: TrainingFacts
     pair_training: TrainingFacts | None
 
@@ -357,7 +365,8 @@ def caption(result: Result) -> str:
         " longer multiply to n.",
         f"{'Left: nats' if training else 'Nats'} a word of a model trained on the real text, which"
         f" does not know the phases, on the real text and on {len(texts.surrogates)} surrogates;"
-        " black marks are the entropy of the frequencies of words, the loss without context.",
+        " black marks are the entropy of the frequencies of words, the loss without context."
+        f" {models_in_words(result.seeds)}",
         f"Right: {pairs} of small models, each trained on"
         f" {format_integer(training.tokens)} tokens, of the real text or of a surrogate, with all"
         f" else equal, near {format_integer(tested.places[0])}. Each is tested on the real text, on"
@@ -368,7 +377,8 @@ def caption(result: Result) -> str:
         + f" (right: {tested.windows})" * bool(training)
         + f" from {texts.blocks} blocks of unseen integers are scored, the same integers for every"
         " text. 95 % intervals over blocks"
-        + (" and over seeds." if result.seeds > 1 else "; one seed."),
+        + ", and on the right over seeds" * bool(training)
+        + ".",
     )
 
 
