@@ -71,6 +71,10 @@ def keep(
         if name not in _kept:
             raise run_cache.NotKept(f"no output of {compute.__name__} was kept for this model")
         before, arrays = _read(_kept[name])
+        # The digest of the function's own file is that of the function and what it uses there.
+        own = module.replace(".", "/") + ".py"
+        files = {name: code for name, code in before["sources"].items() if name != own}
+        run_cache.check_version(files)
         run_cache.note_older_code(before["sources"], about["sources"])
         _count(_kept[name], before.get("seconds", 0.0))
         return arrays

@@ -97,6 +97,7 @@ def record(config: Config) -> dict[str, Any]:
     if _kept is None:
         _save(path.parent)
     else:
+        check_version(content["sources"])
         note_older_code(content["sources"], made_by(config))
     return {part: content[part] for part in content if part != "sources"}
 
@@ -192,11 +193,15 @@ def of_one_version() -> Iterator[None]:
         _one_version = None
 
 
+def check_version(code: sources.Sources) -> None:
+    """Refuse what this code made if `of_one_version` has seen one of its files in another version."""
+    seen = _one_version
+    if seen is not None and any(seen.setdefault(*each) != each[1] for each in code.items()):
+        raise NotKept("what was kept of this model was made by different versions of the code")
+
+
 def note_older_code(before: sources.Sources, now: sources.Sources) -> None:
     """Note that something is used whose code has changed since."""
-    seen = _one_version
-    if seen is not None and any(seen.setdefault(*each) != each[1] for each in before.items()):
-        raise NotKept("what was kept of this model was made by different versions of the code")
     for name in sources.changed(before, now):
         _older_code[name] = before.get(name, "")
 
