@@ -194,7 +194,7 @@ def of_one_version() -> Iterator[None]:
 
 
 def check_version(code: sources.Sources) -> None:
-    """Refuse what this code made if `of_one_version` has seen one of its files in another version."""
+    """Refuse what was made by another version of a file than `of_one_version` has seen."""
     seen = _one_version
     if seen is not None and any(seen.setdefault(*each) != each[1] for each in code.items()):
         raise NotKept("what was kept of this model was made by different versions of the code")
