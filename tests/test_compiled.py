@@ -10,10 +10,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from threading import Event
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -198,6 +201,52 @@ def test_kernels_run_without_being_compiled() -> None:
         text=True,
     )
     assert json.loads(answer.stdout) == arithmetext.words(10**4, 10**4 + 8200).tolist()
+
+
+def test_threads_wait_until_all_kernels_of_a_module_are_declared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Numba refuses a kernel that calls one it does not know, and remembers that it did."""
+    names: dict[str, Any] = {"kernel": compiled.kernel}
+    exec("@kernel\ndef first(): return second()\n@kernel\ndef second(): return 1", names)
+    second_begun, go_on = Event(), Event()
+
+    def declared(function: Callable[[], int], options: Any) -> Callable[[], bool]:
+        if function.__name__ == "second":
+            second_begun.set()
+            assert go_on.wait(60)
+        return lambda: isinstance(names["second"], compiled._Kernel)  # numba does not know it
+
+    monkeypatch.setattr(compiled, "_declared", declared)
+    first = names["first"]
+    with ThreadPoolExecutor(2) as pool:
+        one = pool.submit(first)
+        assert second_begun.wait(60)
+        other = pool.submit(first)
+        with pytest.raises(TimeoutError):
+            other.result(0.2)
+        go_on.set()
+        assert (one.result(60), other.result(60)) == (False, False)
+
+
+def test_an_interruption_while_kernels_are_declared_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names: dict[str, Any] = {"kernel": compiled.kernel}
+    exec("@kernel\ndef first(): return second()\n@kernel\ndef second(): return 1", names)
+    interrupted = []
+
+    def declared(function: Callable[[], int], options: Any) -> Callable[[], bool]:
+        if function.__name__ == "second" and not interrupted:
+            interrupted.append(True)
+            raise KeyboardInterrupt
+        return lambda: isinstance(names["second"], compiled._Kernel)  # numba does not know it
+
+    monkeypatch.setattr(compiled, "_declared", declared)
+    first = names["first"]
+    with pytest.raises(KeyboardInterrupt):
+        first()
+    assert first() is False
 
 
 def test_many_small_windows_load_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -159,7 +159,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "pairs_tested": TextSettings((98 * 10**9,), (), windows=4, blocks=2),
     },
     "residue_probes": {
-        "models": {"words": _WORDS},
+        "models": {"words": (_WORDS,)},
         "probes": ProbeSettings(
             (2, 3, 5), (98 * 10**9, 10**13), windows=4, token_windows=4, tested=4, blocks=2, seeds=2
         ),

@@ -86,9 +86,11 @@ class _Kernel:
         update_wrapper(self, function)
         self._function, self._options = function, options
         self._declared: Any = None
+        self._declaring = False
+        self._ready = False  # numba also has all kernels that this one may call
 
     def __call__(self, *arguments: Any) -> Any:
-        return (self._declared or self._declare())(*arguments)
+        return (self._declared if self._ready else self._declare())(*arguments)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # an attribute of this object, not of the compiled function
@@ -96,14 +98,23 @@ class _Kernel:
         return getattr(self._declare(), name)
 
     def _declare(self) -> Any:
-        """Give numba the function, and all kernels of its module, which it may call."""
+        """Give numba the function, and all kernels of its module, which it may call.
+
+        Other threads wait until both are done. An interruption in between loses nothing.
+        """
         with _loading:
             if self._declared is None:
                 self._declared = _declared(self._function, self._options)
-                names = self._function.__globals__
-                for name, value in list(names.items()):
-                    if isinstance(value, _Kernel):
-                        names[name] = value._declare()
+            if not (self._ready or self._declaring):  # kernels of a module lead back to each other
+                self._declaring = True
+                try:
+                    names = self._function.__globals__
+                    for name, value in list(names.items()):
+                        if isinstance(value, _Kernel):
+                            names[name] = value._declare()
+                    self._ready = True
+                finally:
+                    self._declaring = False
             return self._declared
 
 
