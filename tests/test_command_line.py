@@ -161,25 +161,6 @@ runpy.run_module("arithmetext", run_name="__main__")
     assert (answer.returncode, answer.stdout, answer.stderr) == (130, "", "nt: interrupted\n")
 
 
-@pytest.mark.parametrize("policy", [None, "active"])
-def test_threads_soon_fall_asleep_unless_the_user_says_otherwise(policy: str | None) -> None:
-    script = """
-import os, runpy, sys
-sys.argv = ["nt", "word", "6"]
-try:
-    runpy.run_module("arithmetext", run_name="__main__")
-except SystemExit:
-    print(os.environ.get("GOMP_SPINCOUNT"))
-"""
-    waiting = "OMP_WAIT_POLICY", "GOMP_SPINCOUNT"
-    given = {name: value for name, value in os.environ.items() if name not in waiting}
-    given |= {"OMP_WAIT_POLICY": policy} if policy else {}
-    answer = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, env=given
-    )
-    assert answer.stdout.splitlines() == ["1010", "None" if policy else "10000"]
-
-
 def test_nothing_is_printed_if_one_argument_is_wrong(refused) -> None:
     refused("word", "2", "3", "0")  # standard output stays empty
 

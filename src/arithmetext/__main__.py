@@ -5,11 +5,6 @@ import sys
 
 
 def main() -> None:
-    # Torch's threads wait for each other after every operation. They should soon fall asleep, or
-    # they keep a core busy while another program has the one they wait for (docs/log.md). OpenMP
-    # reads this when torch is loaded.
-    if not os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}:
-        os.environ["GOMP_SPINCOUNT"] = "10000"
     try:
         from .cli import main as run
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 RESAMPLES = 1000
 LEVEL = 0.95
 Z = NormalDist().inv_cdf((1 + LEVEL) / 2)
-FEW = 10  # prompts with a hit or a miss, below which a bootstrap of a rate is too narrow
+FEW = 10  # with fewer prompts that have a hit, or a miss, a bootstrap of a rate is too narrow
 
 
 class Estimate(NamedTuple):
