@@ -414,7 +414,7 @@ def test_the_names_of_recipes(capsys: pytest.CaptureFixture[str]) -> None:
         for size in ("-d64", "", "-d1024")
         for rho in ("-rho0.25", "-rho0.5", "", "-rho2")
     }
-    expected |= {"hmm-laptop", "pretrained", "longconv", "longconv-laptop", "sprint"} | {
+    expected |= {"hmm-laptop", "pretrained", "longconv", "longconv-laptop", "sprint", "record"} | {
         f"hmm-{kind}{size}" for kind in ("paper", "sequence") for size in ("-d64", "", "-d1024")
     }
     assert set(RECIPES) == expected

@@ -1,4 +1,4 @@
-"""Let Hugging Face transformers load models with long convolutions.
+"""Let Hugging Face transformers load models with long convolutions, and models of phases.
 
     import arithmetext.transformers
     from transformers import AutoModelForCausalLM
@@ -10,6 +10,7 @@ new one (`nt generate` does not). Models that transformers saves can be loaded i
 GPTs need none of this: transformers has their classes.
 """
 
+from dataclasses import fields
 from typing import Any, ClassVar
 
 from torch import Tensor
@@ -23,39 +24,42 @@ from transformers import (
 from transformers.modeling_outputs import CausalLMOutput
 
 from .errors import InputError
-from .models.config import LongConvConfig
-from .models.longconv import LongConv
+from .models.config import LongConvConfig, PhasesConfig
 
 
-class LongConvPretrainedConfig(PretrainedConfig):  # type: ignore[no-untyped-call]
-    """The shape of the model, under our names."""
+class OurPretrainedConfig(PretrainedConfig):  # type: ignore[no-untyped-call]
+    """The shape of a model, under our names."""
 
-    model_type = "longconv"
+    shape: ClassVar[type[LongConvConfig] | type[PhasesConfig]]
     attribute_map: ClassVar[dict[str, str]] = {
         "num_hidden_layers": "layers",
         "hidden_size": "width",
     }
 
-    def __init__(
-        self,
-        vocab_size: int = 1024,
-        layers: int = 3,
-        width: int = 192,
-        context: int = 4096,
-        **settings: Any,
-    ) -> None:
-        self.vocab_size, self.layers, self.width, self.context = vocab_size, layers, width, context
+    def __init__(self, vocab_size: int = 1024, **settings: Any) -> None:
+        self.vocab_size = vocab_size
+        for field in fields(self.shape):
+            setattr(self, field.name, settings.pop(field.name, field.default))
         super().__init__(**settings)
 
 
-class LongConvForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[no-untyped-call]
-    config_class = LongConvPretrainedConfig
+class LongConvPretrainedConfig(OurPretrainedConfig):  # type: ignore[no-untyped-call]
+    model_type = "longconv"
+    shape = LongConvConfig
+
+
+class PhasesPretrainedConfig(OurPretrainedConfig):  # type: ignore[no-untyped-call]
+    model_type = "phases"
+    shape = PhasesConfig
+
+
+class OurModelForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[no-untyped-call]
     base_model_prefix = "model"
 
-    def __init__(self, config: LongConvPretrainedConfig) -> None:
+    def __init__(self, config: OurPretrainedConfig) -> None:
         super().__init__(config)
-        shape = LongConvConfig(layers=config.layers, width=config.width, context=config.context)
-        self.model = LongConv(shape, vocabulary=config.vocab_size)
+        shape = config.shape(**{f.name: getattr(config, f.name) for f in fields(config.shape)})
+        self.model = shape.build(config.vocab_size, "ntp")
         self.post_init()  # type: ignore[no-untyped-call]
 
     def forward(
@@ -85,5 +89,17 @@ class LongConvForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[no-
         """Nothing: a new model has initialised itself, and files must hold every tensor."""
 
 
-AutoConfig.register("longconv", LongConvPretrainedConfig)
-AutoModelForCausalLM.register(LongConvPretrainedConfig, LongConvForCausalLM)
+class LongConvForCausalLM(OurModelForCausalLM):  # type: ignore[no-untyped-call]
+    config_class = LongConvPretrainedConfig
+
+
+class PhasesForCausalLM(OurModelForCausalLM):  # type: ignore[no-untyped-call]
+    config_class = PhasesPretrainedConfig
+
+
+for _config, _model in (
+    (LongConvPretrainedConfig, LongConvForCausalLM),
+    (PhasesPretrainedConfig, PhasesForCausalLM),
+):
+    AutoConfig.register(_config.model_type, _config)
+    AutoModelForCausalLM.register(_config, _model)

@@ -8,8 +8,13 @@ if TYPE_CHECKING:
     from .gpt import GPT
     from .hmm import HMM
     from .longconv import LongConv
+    from .phases import Phases
 
 HEAD_DIM = 64  # the width of an attention head
+
+# Of models that keep track of phases.
+KNOTS = 12  # points at which the smooth weights of primes are given
+AVERAGES = 8  # numbers that are averaged over the text, in each layer
 
 # The trained models that come with the package, by name; their README.md says how they were made.
 PACKAGED = {
@@ -32,6 +37,7 @@ class GPTConfig:
     kind = "GPT"
     sizes = ("layers", "heads")  # the settings that must be 1 or more
     tasks = ("ntp", "mlm")
+    tokens = ("bpe", "words")
     optimizers = ("adamw", "muon")
 
     @property
@@ -70,6 +76,7 @@ class HMMConfig:
     kind = "HMM"
     sizes = ("states",)
     tasks = ("ntp",)
+    tokens = ("bpe", "words")
     optimizers = ("adamw",)
 
     @property
@@ -101,6 +108,7 @@ class LongConvConfig:
     kind = "long convolutions"
     sizes = ("layers", "width")
     tasks = ("ntp",)
+    tokens = ("bpe", "words")
     optimizers = ("adamw", "muon")
 
     @property
@@ -117,3 +125,48 @@ class LongConvConfig:
         from .longconv import LongConv
 
         return LongConv(self, vocabulary=tokens)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhasesConfig:
+    """The shape of a model that keeps, for each prime power, the probability that it divides n."""
+
+    layers: int = 3
+    width: int = 128
+    bound: int = 512  # the largest prime power that the model keeps track of
+    context: int = 8192  # tokens of a training window; the model can read any number of tokens
+
+    kind = "phases"
+    sizes = ("layers", "width")
+    tasks = ("ntp",)
+    tokens = ("words",)  # it counts words
+    optimizers = ("adamw", "muon")
+
+    @property
+    def periods(self) -> tuple[int, ...]:
+        """The prime powers up to `bound`, in increasing order."""
+        sieve = bytearray([1]) * (self.bound + 1)
+        periods = []
+        for p in range(2, self.bound + 1):
+            if sieve[p]:
+                sieve[p * p :: p] = bytes(len(sieve[p * p :: p]))
+                periods += [p**k for k in range(1, self.bound.bit_length()) if p**k <= self.bound]
+        return tuple(sorted(periods))
+
+    @property
+    def description(self) -> str:
+        layers = "1 layer" if self.layers == 1 else f"{self.layers} layers"
+        return f"{layers}, width {self.width}, prime powers up to {self.bound}"
+
+    def matrix_weights(self, tokens: int) -> int:
+        """Number of weights in the matrices, with a tokenizer of this size."""
+        of_periods = 6 * (len(self.periods) + 3 * KNOTS)
+        return self.width * (
+            self.layers * (12 * self.width + of_periods + 5 * AVERAGES) + 2 * tokens
+        )
+
+    def build(self, tokens: int, task: Literal["ntp", "mlm"]) -> "Phases":
+        """A new model with random weights."""
+        from .phases import Phases
+
+        return Phases(self, vocabulary=tokens)

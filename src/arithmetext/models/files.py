@@ -17,7 +17,7 @@ from ..files import make_folder, whole_file, write_whole
 from ..tokens import Tokenizer
 from ..tokens import load as load_tokenizer
 from .config import PACKAGED as PACKAGED
-from .config import HMMConfig, LongConvConfig
+from .config import HMMConfig, LongConvConfig, PhasesConfig
 from .gpt import GPT
 from .hugging_face import ARCHITECTURES, load_pretrained, read_config, read_tensors, save_pretrained
 from .language import TrainableModel
@@ -26,9 +26,10 @@ from .unfilled import unfilled
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
 
 # The models that Hugging Face does not have, by "model_type".
-OURS: dict[str, type[HMMConfig] | type[LongConvConfig]] = {
+OURS: dict[str, type[HMMConfig] | type[LongConvConfig] | type[PhasesConfig]] = {
     "hmm": HMMConfig,
     "longconv": LongConvConfig,
+    "phases": PhasesConfig,
 }
 
 PRETRAINED, LONGCONV = PACKAGED.values()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ..errors import InputError
-from .config import GPTConfig, HMMConfig, LongConvConfig
+from .config import GPTConfig, HMMConfig, LongConvConfig, PhasesConfig
 
 if TYPE_CHECKING:
     from .patching import PatchedWindow
@@ -145,7 +145,7 @@ class LanguageModel(ABC):
 class TrainableModel(nn.Module, LanguageModel):
     """A model that `training` can train. Its forward pass computes logits."""
 
-    config: GPTConfig | HMMConfig | LongConvConfig
+    config: GPTConfig | HMMConfig | LongConvConfig | PhasesConfig
     compiles = True  # `torch.compile` makes training on a GPU faster
     precision: Literal["bfloat16", "float32"] = "bfloat16"  # the lowest that the model can use
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, g
 
 from ..errors import InputError
 from ..integers import parse_integer
-from ..models.config import GPTConfig, HMMConfig, LongConvConfig
+from ..models.config import GPTConfig, HMMConfig, LongConvConfig, PhasesConfig
 from ..text.ranges import MAX
 from ..text.splits import TRAINED_TO, Splits, splits
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from ..tokens import Tokenizer
 
 T = TypeVar("T")
-Model = type[GPTConfig] | type[HMMConfig] | type[LongConvConfig]
+DECADES = 4  # of the text over which `log_share` spreads windows
+Model = type[GPTConfig] | type[HMMConfig] | type[LongConvConfig] | type[PhasesConfig]
 
 # Masked modelling.
 PREDICTED_SHARE = 0.15  # share of positions that are predicted, unless a run sets another
@@ -63,6 +64,9 @@ class TrainingConfig:
     validation: int = 1 << 18  # tokens of validation text, always the same ones
     patience: int = 6  # intervals without improvement after which the run stops
     predicted: float = PREDICTED_SHARE  # masked modelling: share of positions, at least one
+    # Share of windows that are drawn evenly in log n over the last `DECADES` decades of the text,
+    # so that the model learns how words depend on the size of n. The others are drawn evenly in n.
+    log_share: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +79,7 @@ class Config:
     direction: Literal["forward", "backward"] = "forward"  # the order in which words are read
     surrogate: int | None = None  # the seed of a surrogate text; None: the real text
     tokens: TokensConfig = field(default_factory=TokensConfig)
-    model: GPTConfig | HMMConfig | LongConvConfig = field(default_factory=GPTConfig)
+    model: GPTConfig | HMMConfig | LongConvConfig | PhasesConfig = field(default_factory=GPTConfig)
     training: TrainingConfig
 
     @property
@@ -116,6 +120,8 @@ class Config:
                 raise InputError(f"training.{name} must be positive")
         if not 0 < self.training.predicted <= 1:
             raise InputError("training.predicted must be a share above 0, at most 1")
+        if not 0 <= self.training.log_share <= 1:
+            raise InputError("training.log_share must be a share from 0 to 1")
         if self.training.weight_decay < 0 or self.training.warmup < 0 or self.seed < 0:
             raise InputError("training.weight_decay, training.warmup and seed must be 0 or more")
         if self.seed >= 1 << 63:
@@ -132,6 +138,12 @@ class Config:
             raise InputError(
                 f"{model.kind} models take only task={'|'.join(model.tasks)}"
                 f" and training.optimizer={'|'.join(model.optimizers)}"
+            )
+        if self.tokens.kind not in model.tokens:
+            raise InputError(f"{model.kind} models take only tokens.kind={'|'.join(model.tokens)}")
+        if isinstance(model, PhasesConfig) and not 2 <= model.bound <= model.context:
+            raise InputError(
+                f"model.bound must be from 2 to model.context = {model.context}, not {model.bound}"
             )
         return self
 

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Literal
 
 from ..errors import InputError
-from ..models.config import GPTConfig, HMMConfig, LongConvConfig
+from ..models.config import GPTConfig, HMMConfig, LongConvConfig, PhasesConfig
 from .config import Config, TokensConfig, TrainingConfig
 
 Task = Literal["ntp", "mlm"]
@@ -127,6 +127,26 @@ def longconv() -> Config:
     )
 
 
+def record() -> Config:
+    """The most accurate model: it keeps track of the phases of prime powers."""
+    return Config(
+        task="ntp",
+        tokens=TokensConfig(kind="words", size=2048),
+        model=PhasesConfig(layers=4, width=128, bound=512, context=8192),
+        training=TrainingConfig(
+            steps=1500,
+            batch=1 << 14,
+            optimizer="muon",
+            lr=1e-2,
+            warmup=20,
+            weight_decay=0.0,
+            interval=200,
+            validation=1 << 17,
+            log_share=0.5,
+        ),
+    )
+
+
 def hmm(conditioned: Conditioned, size: int) -> Config:
     """The paper's baseline, with two states per token."""
     batch = 1 << 18
@@ -177,6 +197,7 @@ def _recipes() -> Iterator[tuple[str, Callable[[], Config]]]:
     yield "longconv", longconv
     yield "longconv-laptop", longconv_laptop
     yield "sprint", sprint
+    yield "record", record
     for task in tasks:
         for size, rho in product(SIZES, RHOS):
             name = f"{task}-paper"

@@ -23,7 +23,7 @@ from ..text.splits import Range
 from ..text.windows import TRAIN, VALIDATION
 from ..tokens import Tokenizer
 from ..tokens.windows import ENCODER_WARMUP, LongIds, TokenWindows
-from .config import MASK_SHARE, PREDICTED_SHARE, REPLACED_SHARE, Config
+from .config import DECADES, MASK_SHARE, PREDICTED_SHARE, REPLACED_SHARE, Config
 
 T = TypeVar("T")
 
@@ -65,7 +65,9 @@ class Stream:
         predicted: float = PREDICTED_SHARE,
         backward: bool = False,
         surrogate: int | None = None,
+        log_share: float = 0.0,
     ) -> None:
+        self.log_share = log_share
         self.tokenizer, self.task, self.seed, self.purpose = tokenizer, task, seed, purpose
         self.context, self.predicted = context, predicted_count(predicted, context)
         try:
@@ -86,7 +88,8 @@ class Stream:
         numbers = np.array(windows, np.uint64)
         masks = Masks.empty(len(windows), self.predicted if masked else 0)
         size, key = self.tokenizer.size, (np.uint64(self.seed), np.uint64(self.purpose))
-        _draw(*key, np.uint64(i), numbers, self.windows.count, self.context, size, indices, masks)
+        count, share = self.windows.count, self.log_share
+        _draw(*key, np.uint64(i), numbers, count, share, self.context, size, indices, masks)
         starts = [self.windows.start(index) for index in indices.tolist()]
         ids = self.windows.with_warmup(starts)[:, ENCODER_WARMUP:]
         if masked:
@@ -121,7 +124,7 @@ class ProcessBatches:
             backward=config.direction == "backward",
             surrogate=config.surrogate,
         )
-        self.stream = stream(config.text.train, purpose=TRAIN)
+        self.stream = stream(config.text.train, purpose=TRAIN, log_share=config.training.log_share)
         held_out = stream(config.text.validation, purpose=VALIDATION)
         own = range(rank, config.training.validation // config.model.context, processes)
         self.validation = [
@@ -181,6 +184,7 @@ def _draw(
     i: Any,
     windows: Any,
     count: Any,
+    log_share: Any,
     context: Any,
     size: Any,
     indices: Any,
@@ -188,12 +192,17 @@ def _draw(
 ) -> Any:
     """Draw the index, below `count`, of each of these windows of batch i, and its masks.
 
+    A `log_share` of the windows is drawn evenly in the logarithm of the index.
+
     The random numbers of a window are those of `text.windows.generator`, in a fixed order.
     """
     predicted = masks.chosen.shape[1]
     for row in range(len(windows)):
         state = philox(seed, purpose, i, windows[row])
-        indices[row] = below(state, count)
+        if log_share and uniform(state) < log_share:  # windows are numbered in order of n
+            indices[row] = np.int64(count * 10.0 ** (-DECADES * uniform(state)))
+        else:
+            indices[row] = below(state, count)
         if predicted:
             choose(state, context, masks.chosen[row])
             for j in range(predicted):
