@@ -132,9 +132,9 @@ def record() -> Config:
     return Config(
         task="ntp",
         tokens=TokensConfig(kind="words", size=2048),
-        model=PhasesConfig(layers=4, width=128, bound=512, context=8192),
+        model=PhasesConfig(layers=3, width=128, bound=512, context=8192),
         training=TrainingConfig(
-            steps=1500,
+            steps=1000,
             batch=1 << 14,
             optimizer="muon",
             lr=1e-2,
