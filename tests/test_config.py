@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from arithmetext.cli.train import recipes as list_recipes
 from arithmetext.errors import InputError
-from arithmetext.models.config import GPTConfig, HMMConfig
+from arithmetext.models.config import GPTConfig, HMMConfig, LongConvConfig, PhasesConfig
 from arithmetext.training.config import (
     Config,
     TokensConfig,
@@ -433,6 +433,12 @@ def test_the_names_of_recipes(capsys: pytest.CaptureFixture[str]) -> None:
             assert model[:4] == [str(config.model.layers), "layers,", "width", width]
         elif isinstance(config.model, HMMConfig):
             assert model[:4] == ["HMM", "of", str(config.model.states), "states,"]
+        elif isinstance(config.model, PhasesConfig):
+            bound = f"{config.model.bound},"
+            assert model[2:] == [
+                *("width", f"{config.model.width},", "prime", "powers", "up", "to", bound),
+                *("muon,", f"{config.training.lr:g}"),
+            ]
         else:
             taps = str(config.model.context)
             assert model[2:] == [
@@ -448,8 +454,13 @@ def test_the_names_of_recipes(capsys: pytest.CaptureFixture[str]) -> None:
 def test_recipes(name: str) -> None:
     config = RECIPES[name]()
     assert config.checked() == config == recipe(name)
-    begin = {GPTConfig: (f"{config.task}-", "pretrained"), HMMConfig: "hmm-"}
-    assert name.startswith(begin.get(type(config.model), ("longconv", "sprint")))
+    begin = {
+        GPTConfig: (f"{config.task}-", "pretrained"),
+        HMMConfig: "hmm-",
+        LongConvConfig: ("longconv", "sprint"),
+        PhasesConfig: "record",
+    }
+    assert name.startswith(begin[type(config.model)])
     assert config.n == 10**11
     for processes in (1, 2, 4, 8) if config.windows_per_batch % 8 == 0 else (1, 2):
         micro, times = micro_batches(config, processes)

@@ -141,7 +141,7 @@ def test_baselines_are_refused_before_they_are_made(
     monkeypatch.setattr(subjects, "subject", None)
     assert refused("probe", name) == (
         f"nt: {name} has no residual stream: nt probe reads a trained model (a run's folder, or"
-        " pretrained or longconv)"
+        " one of pretrained, longconv, record)"
     )
 
 
@@ -161,7 +161,8 @@ def test_what_is_no_model_is_named(
     assert refused("probe", "empty") == "nt: empty holds no model: it has no config.json"
     for name in "''", "nowhere":  # baselines cannot be probed, so they are not offered
         assert refused("probe", name.strip("'")) == (
-            f"nt: there is no folder {name}; models without a folder are: pretrained, longconv"
+            f"nt: there is no folder {name}; models without a folder are: pretrained, longconv,"
+            " record"
         )
     # Interrupted before the first checkpoint.
     for path in ("model", "checkpoints"):

@@ -27,6 +27,7 @@ from arithmetext.evaluation.beliefs import BeliefSettings
 from arithmetext.evaluation.codec import to_json
 from arithmetext.evaluation.filters import WindowSettings
 from arithmetext.evaluation.interventions import InterventionSettings
+from arithmetext.evaluation.phases import PhaseSettings
 from arithmetext.evaluation.probes import ProbeSettings
 from arithmetext.evaluation.surrogate import TextSettings
 from arithmetext.files import sole_writer
@@ -52,6 +53,9 @@ _TINY = (*(f"training.{change}" for change in _FEW), "model.context=64")
 _TINY_GPT = ("tokens.kind=bpe", "model.layers=1", *_TINY)
 _NTP = TrainedModel("ntp-laptop", _TINY_GPT)
 _WORDS = TrainedModel("ntp-laptop", ("model.layers=1", *_TINY))
+_PHASES = TrainedModel(
+    "record", ("tokens.size=256", "model.layers=1", "model.width=16", "model.bound=16", *_TINY)
+)
 _LONGCONV = TrainedModel(
     "longconv-laptop", ("tokens.size=256", "model.layers=1", "model.width=16", *_TINY)
 )
@@ -186,6 +190,15 @@ SMALL: dict[str, dict[str, Any]] = {
         "beliefs": BeliefSettings(
             places=(98 * 10**9,), training_windows=16, seeds=2, blocks=2, windows=8
         ),
+    },
+    "phases": {
+        "model": _PHASES,
+        "other": _LONGCONV,
+        "phases": PhaseSettings(
+            fitted=WindowSettings(98 * 10**9, windows=2, blocks=2, seed=1),
+            tested=WindowSettings(10**13, windows=2, blocks=2, seed=0),
+        ),
+        "scored": WindowSettings(10**13, windows=2, blocks=2, seed=0),
     },
     "filters": {
         "model": _LONGCONV,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..integers import parse_integer
+from ..models.config import PACKAGED
 from ..trees import unpack
 from .options import AsJson, Seed, at_least, check_distinct, one_of
 
@@ -18,9 +19,7 @@ if TYPE_CHECKING:
 
 MOST_WORDS = 10**6  # of `nt generate`; a GPT on a CPU generates these in hours
 MOST_PROMPTS = 10**6  # of `nt evaluate`; more would only improve the third digit of accuracies
-WITHOUT_A_FOLDER = (  # models, for completion
-    *("pretrained", "longconv", "locator", "ngram-8", "oracle-13"),
-)
+WITHOUT_A_FOLDER = (*PACKAGED, "locator", "ngram-8", "oracle-13")  # models, for completion
 
 
 def run_folders() -> Iterator[str]:
@@ -33,7 +32,8 @@ Model = Annotated[
     str,
     typer.Argument(
         metavar="RUN",
-        help="Folder of a run, pretrained, longconv, or a baseline: locator, ngram-K or oracle-B.",
+        help="Folder of a run, pretrained, longconv, record, or a baseline: locator, ngram-K or"
+        " oracle-B.",
         autocompletion=complete_model,
     ),
 ]
@@ -65,10 +65,10 @@ def evaluate(
     are 95 % intervals. A GPT reads its whole context again for each token, so use a GPU for large
     models.
 
-    `pretrained` is a small GPT that comes with the package, and `longconv` a model with long
-    convolutions instead of attention, which is more accurate. The baselines are the locator,
-    n-grams of K words (such as ngram-8), and the oracle, which knows n modulo all powers of the
-    primes up to B (such as oracle-13).
+    Three trained models come with the package: `pretrained` is a small GPT, `longconv` has long
+    convolutions instead of attention, and `record`, the most accurate, keeps track of the phases of
+    prime powers. The baselines are the locator, n-grams of K words (such as ngram-8), and the
+    oracle, which knows n modulo all powers of the primes up to B (such as oracle-13).
     """
     from ..evaluation.report import evaluations
 
@@ -104,10 +104,10 @@ def generate(
 ) -> None:
     """Continue the text with a model, beside the true words.
 
-    `pretrained` is a small GPT that comes with the package, and `longconv` a model with long
-    convolutions instead of attention, which is more accurate. The baselines are the locator,
-    n-grams of K words (such as ngram-8), and the oracle, which knows n modulo all powers of the
-    primes up to B (such as oracle-13).
+    Three trained models come with the package: `pretrained` is a small GPT, `longconv` has long
+    convolutions instead of attention, and `record`, the most accurate, keeps track of the phases of
+    prime powers. The baselines are the locator, n-grams of K words (such as ngram-8), and the
+    oracle, which knows n modulo all powers of the primes up to B (such as oracle-13).
     """
     from rich.console import Console
 

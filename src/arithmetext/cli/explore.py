@@ -24,8 +24,8 @@ def explore(
         list[str] | None,
         typer.Argument(
             metavar="[RUN]...",
-            help="Models to show first: folders of runs, pretrained, longconv, locator, ngram-K or"
-            " oracle-B.",
+            help="Models to show first: folders of runs, pretrained, longconv, record, locator,"
+            " ngram-K or oracle-B.",
             autocompletion=complete_model,
         ),
     ] = None,

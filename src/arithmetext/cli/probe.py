@@ -25,7 +25,7 @@ def probe(
         str,
         typer.Argument(
             metavar="RUN",
-            help="Folder of a run (but not of an HMM), pretrained or longconv.",
+            help="Folder of a run (but not of an HMM), pretrained, longconv or record.",
             autocompletion=one_of(lambda: [*sorted(run_folders()), *PACKAGED]),
         ),
     ],
@@ -82,7 +82,7 @@ def probe(
     if baseline(run):
         raise InputError(
             f"{run} has no residual stream: nt probe reads a trained model (a run's folder, or"
-            f" {' or '.join(PACKAGED)})"
+            f" one of {', '.join(PACKAGED)})"
         )
     check_name(run, baselines=False)
     model = subject(run, places[0])

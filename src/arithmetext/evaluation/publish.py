@@ -76,7 +76,7 @@ text = "".join(nt.unpack(int(word)) + " " for word in window)  # a space ends ea
 {transformers}## Training
 
 - Text: random windows of the paper's training ranges, which hold {trained} of the integers 2..{n}.
-  There is no corpus; the windows are made by a sieve when they are needed.
+  There is no corpus; the windows are made by a sieve when they are needed.{spread}
 - Tokenizer: {size} tokens. The commonest words have a token each; the others are spelled.
 - Length: {steps:,} steps of {batch:,} tokens, {millions:.1f} million tokens in all.
 - Optimizer: {optimizer}, learning rate {lr:g} with a warm-up of {warmup} steps and a cosine to 0.
@@ -110,6 +110,9 @@ many more{evaluating}.
 - It was trained below {n}. The text gets harder as n grows.
 """
 
+SPREAD = """
+  A share of {:g} of them is spread evenly in log n over four decades, the others evenly in n."""
+
 TRANSFORMERS = """\
 With transformers (`pip install transformers`; `PRETRAINED` is the path of this folder):
 
@@ -127,14 +130,14 @@ print(tokenizer.decode(answer))  # the words of 10^13, 10^13 + 1, …, as the mo
 
 TRANSFORMERS_OURS = """\
 With transformers (`pip install transformers`), whose `generate` is much slower here and which
-returns no hidden states (`LONGCONV` is the path of this folder):
+returns no hidden states (`{variable}` is the path of this folder):
 
 ```python
 import arithmetext.transformers  # it registers the model, so this line is needed
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-tokenizer = AutoTokenizer.from_pretrained(LONGCONV)
-model = AutoModelForCausalLM.from_pretrained(LONGCONV, dtype="float32")
+tokenizer = AutoTokenizer.from_pretrained({variable})
+model = AutoModelForCausalLM.from_pretrained({variable}, dtype="float32")
 ids = tokenizer(text, return_tensors="pt")["input_ids"]
 answer = model.generate(ids, max_new_tokens=8, do_sample=False)[0, -8:]
 print(tokenizer.decode(answer))  # the words of 10^13, 10^13 + 1, …, as the model guesses them
@@ -176,6 +179,17 @@ KINDS = {
         evaluating="",
         reach="- Each of its layers sees {context} tokens back, and prompts of any length can be"
         " read. Prompts\n  much shorter than {context} tokens tell it little.",
+    ),
+    "record": Kind(
+        title="Phases of prime powers in the arithmetic text",
+        variable="RECORD",
+        library="arithmetext",
+        transformers=TRANSFORMERS_OURS,
+        sliding="",
+        evaluating="",
+        reach="- It is told that prime powers have periods. It has not found that out.\n"
+        "- Prompts of any length can be read. Prompts much shorter than {context} tokens tell it"
+        " little.",
     ),
 }
 
@@ -259,12 +273,13 @@ def model_card(
         title=kind.title,
         variable=kind.variable,
         library=kind.library,
-        transformers=kind.transformers.format(prompt=context - 8),
+        transformers=kind.transformers.format(prompt=context - 8, variable=kind.variable),
         sliding=kind.sliding,
         evaluating=kind.evaluating,
         reach=kind.reach.format(context=context),
         description=fill(f"{model.description}. The weights are stored in bfloat16.", 100),
         context=context,
+        spread=SPREAD.format(training.log_share) if training.log_share else "",
         trained=format_integer(sum(hi - lo for lo, hi in config.text.train)),
         n=format_integer(config.n),
         size=config.tokens.size,

@@ -43,8 +43,8 @@ def evaluate(
 ) -> Evaluation:
     """Measure a model near `at`, on text that it was not trained on.
 
-    The model is the folder of a run, "pretrained", "longconv", or a baseline: locator, ngram-K or
-    oracle-B.
+    The model is the folder of a run, "pretrained", "longconv", "record", or a baseline: locator,
+    ngram-K or oracle-B.
     """
     [evaluation] = evaluations(run, [at], prompts=prompts, seed=seed)
     return evaluation

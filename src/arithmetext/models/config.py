@@ -20,6 +20,7 @@ AVERAGES = 8  # numbers that are averaged over the text, in each layer
 PACKAGED = {
     "pretrained": Path(__file__).parent / "pretrained",
     "longconv": Path(__file__).parent / "pretrained_longconv",
+    "record": Path(__file__).parent / "pretrained_record",
 }
 
 

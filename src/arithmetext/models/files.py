@@ -1,8 +1,8 @@
 """Save and load a trained model and its tokenizer.
 
-A GPT is written in the Hugging Face format. Hugging Face has no HMM and no long convolutions: their
-config has the "model_type" hmm or longconv, and their tensors have the names of our parameters.
-`arithmetext.transformers` teaches transformers to load the latter.
+A GPT is written in the Hugging Face format, which has no HMM, no long convolutions and no phases:
+their config has the "model_type" hmm, longconv or phases, and their tensors have the names of our
+parameters. `arithmetext.transformers` teaches transformers to load the latter two.
 """
 
 import json
@@ -32,7 +32,7 @@ OURS: dict[str, type[HMMConfig] | type[LongConvConfig] | type[PhasesConfig]] = {
     "phases": PhasesConfig,
 }
 
-PRETRAINED, LONGCONV = PACKAGED.values()
+PRETRAINED, LONGCONV, RECORD = PACKAGED.values()
 
 
 def save(

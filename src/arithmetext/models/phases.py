@@ -90,12 +90,12 @@ class Block(nn.Module):
         self.averages = nn.Linear(AVERAGES, width)
         self.mlp_norm = nn.LayerNorm(width)
         self.mlp_up, self.mlp_down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-        self.residual_after = Hook()
+        self.posteriors, self.residual_after = Hook(), Hook()
 
     def forward(self, b: Tensor, words: Tensor) -> Tensor:
         """b: [batch, words + 1, width]; words: [batch, words, width]; result as b."""
         evidence, values = self.evidence(b[:, :-1] + words)
-        logs = posteriors(evidence, self.periods)
+        logs = self.posteriors(posteriors(evidence, self.periods))
         read = torch.arange(b.shape[1], device=b.device)[:, None]
         return self.update(b, logs, F.pad(values.cumsum(1), (0, 0, 1, 0)) / (read + PRIOR))
 
@@ -342,8 +342,7 @@ def posterior(evidence: Tensor, period: int) -> Tensor:
     here, below = sums[:, :-1], sums[:, 1:]
     largest = torch.maximum(here, below).amax(-1, keepdim=True).detach()
     after = (here - largest).exp().flip(-1).cumsum(-1).flip(-1)
-    weights = (below - largest).exp()
-    before = weights.cumsum(-1) - weights
+    before = F.pad((below - largest).exp().cumsum(-1)[..., :-1], (1, 0))
     logs: Tensor = here - largest - (after + before).log()
     return logs.flatten(1)[:, : words + 1]
 

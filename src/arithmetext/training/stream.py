@@ -200,7 +200,7 @@ def _draw(
     for row in range(len(windows)):
         state = philox(seed, purpose, i, windows[row])
         if log_share and uniform(state) < log_share:  # windows are numbered in order of n
-            indices[row] = np.int64(count * 10.0 ** (-DECADES * uniform(state)))
+            indices[row] = min(count - 1, np.int64(count * 10.0 ** (-DECADES * uniform(state))))
         else:
             indices[row] = below(state, count)
         if predicted:
