@@ -119,7 +119,8 @@ def in_short(result: Result) -> str:
         f"After {result.lengths[-1]:,} words near {format_integer(result.tested.at)} the model"
         f" knows n modulo {known} of the {len(result.periods)} prime powers up to"
         f" {result.periods[-1]}, in at least half of the windows. A word then costs it"
-        f" {format_estimate(model)} nats, and {format_estimate(other)} a model with long convolutions."
+        f" {format_estimate(model)} nats, and {format_estimate(other)} a model with long"
+        " convolutions."
     )
 
 
