@@ -462,7 +462,7 @@ def test_recipes(name: str) -> None:
     }
     assert name.startswith(begin[type(config.model)])
     assert config.n == 10**11
-    for processes in (1, 2, 4, 8) if config.windows_per_batch % 8 == 0 else (1, 2):
+    for processes in (p for p in (1, 2, 4, 8) if config.windows_per_batch % p == 0):
         micro, times = micro_batches(config, processes)
         assert micro * config.model.context <= config.training.device_batch
         assert micro * times * processes * config.model.context == config.training.batch

@@ -101,7 +101,9 @@ def test_the_model_is_that_of_the_recipe(name: str) -> None:
     assert (ours.trained, ours.seen) == (config.text.train, config.text.seen)
 
 
-@pytest.mark.parametrize(("name", "length"), [("pretrained", 640), ("longconv", 3072)])
+@pytest.mark.parametrize(
+    ("name", "length"), [("pretrained", 640), ("longconv", 3072), ("record", 6144)]
+)
 def test_the_model_is_as_good_as_its_card_says(name: str, length: int) -> None:
     """Short continuations, and a wide margin: the last bits differ between processors."""
     said, nats_said = table((PACKAGED[name] / "README.md").read_text("utf-8"))["1e13"]
@@ -116,19 +118,21 @@ def test_the_model_is_as_good_as_its_card_says(name: str, length: int) -> None:
     assert nats_said.low - 0.1 < nats < nats_said.high + 0.1
 
 
-def test_the_card_of_long_convolutions_works() -> None:
+@pytest.mark.parametrize("name", ["longconv", "record"])
+def test_the_cards_of_our_own_kinds_work(name: str) -> None:
     pytest.importorskip("transformers")
     names: dict[str, Any] = {}
-    card = (PACKAGED["longconv"] / "README.md").read_text("utf-8")
+    card = (PACKAGED[name] / "README.md").read_text("utf-8")
     for code in re.findall(r"```python\n(.*?)```", card, re.DOTALL):
         exec(code, names)
-    assert names["ours"].config == recipe("longconv").model
-    assert names["text"].count(" ") == len(names["window"]) == 4096
-    ids = files.load(PACKAGED["longconv"])[1].encode(names["window"][:300])[None].astype("int64")
+    shape = recipe(name).model
+    assert names["ours"].config == shape
+    assert names["text"].count(" ") == len(names["window"]) == shape.context
+    ids = files.load(PACKAGED[name])[1].encode(names["window"][:300])[None].astype("int64")
     with torch.no_grad():
         expected = names["ours"](torch.from_numpy(ids))
         assert torch.equal(names["model"].eval()(torch.from_numpy(ids)).logits, expected)
-    continuation = files.load(PACKAGED["longconv"])[1].decode(names["answer"].numpy(), inside=False)
+    continuation = files.load(PACKAGED[name])[1].decode(names["answer"].numpy(), inside=False)
     assert len(continuation.words) >= 6
 
 

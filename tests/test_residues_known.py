@@ -39,6 +39,17 @@ def model() -> EvaluatedModel:
     return EvaluatedModel("made up", network, tokenizer, 256, seen.train, seen.seen)
 
 
+def test_places_without_words_do_not_count(
+    model: EvaluatedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a word is spelled, a window has fewer words than tokens."""
+    every = WordTokens([], None)  # all words are spelled
+    spelled = EvaluatedModel("made up", model.model, every, 256, model.trained, model.seen)
+    known = residues_known(spelled, HOW)["known"]
+    assert not np.isnan(known[2]).any()
+    assert np.isnan(known[-3:]).all()  # fewer than 64 words
+
+
 def test_what_the_words_tell_is_known(model: EvaluatedModel) -> None:
     found = residues_known(model, HOW)
     assert found["known"].shape == (8, 3, 4)  # after 2, 4, … 256 words; 2, 3, 4; windows

@@ -22,7 +22,7 @@ from ..models.files import save
 from ..models.language import TrainableModel
 from ..text.splits import unseen
 from ..training import run_cache
-from ..training.config import differences
+from ..training.config import DECADES, differences
 from ..training.recipes import recipe
 from ..training.run_folder import RunFolder, run_folder
 from ..version import __version__
@@ -111,7 +111,7 @@ many more{evaluating}.
 """
 
 SPREAD = """
-  A share of {:g} of them is spread evenly in log n over four decades, the others evenly in n."""
+  {:.0%} of the windows are spread evenly in log n over {} decades, the others evenly in n."""
 
 TRANSFORMERS = """\
 With transformers (`pip install transformers`; `PRETRAINED` is the path of this folder):
@@ -279,7 +279,7 @@ def model_card(
         reach=kind.reach.format(context=context),
         description=fill(f"{model.description}. The weights are stored in bfloat16.", 100),
         context=context,
-        spread=SPREAD.format(training.log_share) if training.log_share else "",
+        spread=SPREAD.format(training.log_share, DECADES) if training.log_share else "",
         trained=format_integer(sum(hi - lo for lo, hi in config.text.train)),
         n=format_integer(config.n),
         size=config.tokens.size,

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from ..errors import InputError
+
 if TYPE_CHECKING:
     from .gpt import GPT
     from .hmm import HMM
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
 
 HEAD_DIM = 64  # the width of an attention head
 
-# Of models that keep track of phases.
+# These are for models that track n modulo prime powers.
 KNOTS = 12  # points at which the smooth weights of primes are given
 AVERAGES = 8  # numbers that are averaged over the text, in each layer
 
@@ -38,7 +40,7 @@ class GPTConfig:
     kind = "GPT"
     sizes = ("layers", "heads")  # the settings that must be 1 or more
     tasks = ("ntp", "mlm")
-    tokens = ("bpe", "words")
+    tokenizers = ("bpe", "words")
     optimizers = ("adamw", "muon")
 
     @property
@@ -77,7 +79,7 @@ class HMMConfig:
     kind = "HMM"
     sizes = ("states",)
     tasks = ("ntp",)
-    tokens = ("bpe", "words")
+    tokenizers = ("bpe", "words")
     optimizers = ("adamw",)
 
     @property
@@ -109,7 +111,7 @@ class LongConvConfig:
     kind = "long convolutions"
     sizes = ("layers", "width")
     tasks = ("ntp",)
-    tokens = ("bpe", "words")
+    tokenizers = ("bpe", "words")
     optimizers = ("adamw", "muon")
 
     @property
@@ -130,7 +132,7 @@ class LongConvConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class PhasesConfig:
-    """The shape of a model that keeps, for each prime power, the probability that it divides n."""
+    """The shape of a model that tracks n modulo prime powers."""
 
     layers: int = 3
     width: int = 128
@@ -140,7 +142,7 @@ class PhasesConfig:
     kind = "phases"
     sizes = ("layers", "width")
     tasks = ("ntp",)
-    tokens = ("words",)  # it counts words
+    tokenizers = ("words",)  # it counts words
     optimizers = ("adamw", "muon")
 
     @property
@@ -170,4 +172,6 @@ class PhasesConfig:
         """A new model with random weights."""
         from .phases import Phases
 
+        if self.bound < 2:
+            raise InputError(f"bound must be 2 or more, not {self.bound}")
         return Phases(self, vocabulary=tokens)

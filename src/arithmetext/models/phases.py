@@ -1,8 +1,8 @@
-"""A model that knows what the text is made of: one period for each prime power.
+"""A model that tracks n modulo every prime power up to `bound`.
 
 A prime power q divides exactly one of any q consecutive integers. For each q up to `bound` the
-model keeps the probability that q divides n. It is told this much; what each word says about its
-integer, and which word follows from what is known, it learns.
+model keeps the probability that q divides n. It is told which numbers are prime powers, and Bayes'
+rule. What each word says about its integer, and which word follows from what is known, it learns.
 
     b = 0                                  what is known of n from the words before it
     e = evidence(norm(b + word of n))      for each of the layers: how much speaks for q | n
@@ -21,6 +21,7 @@ docs/phases.md tells how good it is.
 import math
 from collections.abc import Sequence
 from functools import cache
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
@@ -34,17 +35,18 @@ from .gpt import Hook, gelu, initialise
 from .language import Prompts, TrainableModel
 from .spelled import FIRST_WORD, SPACE
 
-LIMIT = 3.0  # the most that one word can add to a logarithm of odds
+LIMIT = 3.0  # the most that one word can add to a logarithm of odds, or take from it
 FLOOR = 8.0  # logarithms of probabilities below -8 are not told apart
+AT_ONCE = 1 << 15  # tokens of prompts that are read together
 PRIOR = 16  # averages begin as if 16 words had been read, with value 0
 
 
 class PeriodWeights(nn.Module):
     """Weights for each period, part of which are a smooth function of its prime.
 
-    What speaks for 101 speaks for 103 as well. So the weights of primes are a function of log p,
-    linear between `KNOTS` points, plus weights of their own; those of squares and of higher powers
-    are two more such functions.
+    Nearby primes need similar weights. So the weights of primes are a function of log p, linear
+    between `KNOTS` points, plus weights of their own; those of squares and of higher powers are two
+    more such functions.
     """
 
     def __init__(self, config: PhasesConfig, width: int) -> None:
@@ -60,7 +62,7 @@ class PeriodWeights(nn.Module):
 
 
 class Evidence(nn.Module):
-    """What a word tells of its integer, if so much is known of the integer already."""
+    """How much each word speaks for each period dividing its integer, given what is known of it."""
 
     def __init__(self, config: PhasesConfig) -> None:
         super().__init__()
@@ -94,13 +96,17 @@ class Block(nn.Module):
 
     def forward(self, b: Tensor, words: Tensor) -> Tensor:
         """b: [batch, words + 1, width]; words: [batch, words, width]; result as b."""
-        evidence, values = self.evidence(b[:, :-1] + words)
-        logs = self.posteriors(posteriors(evidence, self.periods))
-        read = torch.arange(b.shape[1], device=b.device)[:, None]
-        return self.update(b, logs, F.pad(values.cumsum(1), (0, 0, 1, 0)) / (read + PRIOR))
+        return self.add_up(b, *self.evidence(b[:, :-1] + words))
+
+    def add_up(self, b: Tensor, evidence: Tensor, values: Tensor) -> Tensor:
+        """b with what the words before each n tell of it: their evidence and values, added up."""
+        before = torch.arange(b.shape[1], device=b.device)[:, None]
+        averages = F.pad(values.cumsum(1), (0, 0, 1, 0)) / (before + PRIOR)
+        return self.update(b, posteriors(evidence, self.periods), averages)
 
     def update(self, b: Tensor, logs: Tensor, averages: Tensor) -> Tensor:
         """b with these beliefs; logs: logarithms of probabilities, [batch, words, periods]."""
+        logs = self.posteriors(logs)
         exact, rough = logs.exp().to(b.dtype), (logs.clamp(min=-FLOOR) / FLOOR).to(b.dtype)
         b = b + exact @ self.probabilities() + rough @ self.logarithms()
         b = b + self.averages(averages.to(b.dtype))
@@ -112,7 +118,7 @@ class Phases(TrainableModel):
     """`vocabulary` is the number of tokens, which must be words and letters (`WordTokens`)."""
 
     config: PhasesConfig
-    compiles = False  # as many shapes as periods take minutes to compile
+    compiles = False  # each period has tensors of its own shape, so compiling takes minutes
 
     def __init__(self, config: PhasesConfig, *, vocabulary: int) -> None:
         super().__init__()
@@ -210,22 +216,32 @@ class Tracked:
         if prompts.shape[1] < 1:
             raise InputError("a prompt needs at least one token")
         self.model = model
+        parts = [
+            self._begun(part) for part in torch.split(prompts, max(1, AT_ONCE // prompts.shape[1]))
+        ]
+        self._read = torch.cat([part.read for part in parts])
+        sums = zip(*(part.sums for part in parts), strict=True)
+        self._sums = [PeriodSums.joined(layer) for layer in sums]
+        values = zip(*(part.values for part in parts), strict=True)
+        self._values = [torch.cat(layer) for layer in values]
+        self._predict(prompts[:, -1])
+
+    def _begun(self, prompts: Tensor) -> "Begun":
+        """What some of the prompts tell; all of them at once would take 0.1 GB a prompt."""
+        model = self.model
         last, place = ended_words(prompts)
         words = model.tokens(last)  # [prompts, words, width]
-        self._read = place[:, -1]  # [prompts], how many words have ended
-        read = (
-            torch.arange(words.shape[1], device=prompts.device)[:, None] < self._read[:, None, None]
-        )
-        # Of each layer: the evidence, and the sums of values, [prompts, AVERAGES].
-        self._sums: list[PeriodSums] = []
-        self._values: list[Tensor] = []
+        begun = Begun(place[:, -1], [], [])
+        ended = torch.arange(words.shape[1], device=prompts.device) < begun.read[:, None]
         b = torch.zeros_like(F.pad(words, (0, 0, 0, 1)))
         for block in model.blocks:
             evidence, values = block.evidence(b[:, :-1] + words)
-            b = block(b, words)
-            self._sums.append(PeriodSums(evidence.double() * read, model.config.periods))
-            self._values.append((values * read).sum(1))
-        self._predict(prompts[:, -1])
+            if block is not model.blocks[-1]:
+                b = block.add_up(b, evidence, values)
+            evidence = evidence.double() * ended[..., None]
+            begun.sums.append(PeriodSums.of(evidence, model.config.periods))
+            begun.values.append((values * ended[..., None]).sum(1))
+        return begun
 
     def log_probabilities(self) -> Tensor:
         return self._logits.log_softmax(-1)
@@ -250,9 +266,17 @@ class Tracked:
         self._known: list[Tensor] = []  # what each layer begins with, [prompts, width]
         for block, sums, values in zip(self.model.blocks, self._sums, self._values, strict=True):
             self._known.append(b)
-            logs = sums.probabilities(self._read).to(words.dtype)
+            logs = sums.log_probabilities(self._read).float()
             b = block.update(b, logs, values / (self._read[:, None] + PRIOR))
         self._logits = self.model.logits(b + words * ~word_ends(tokens)[:, None])
+
+
+class Begun(NamedTuple):
+    """What prompts tell: words that have ended, and for each layer, sums of evidence and values."""
+
+    read: Tensor  # [prompts]
+    sums: list["PeriodSums"]
+    values: list[Tensor]  # [prompts, AVERAGES]
 
 
 class PeriodSums:
@@ -260,14 +284,20 @@ class PeriodSums:
 
     Each period q has a binary tree in an array of 2q numbers: the places are q to 2q - 1, and
     number i is log(exp(2i) + exp(2i + 1)) of the numbers 2i and 2i + 1, so number 1 is that of all
-    places. One change takes log2(q) steps and never loses what is small beside the rest.
+    places. One change takes log2(q) steps, and small terms beside large ones are not lost.
     """
 
-    def __init__(self, evidence: Tensor, periods: tuple[int, ...]) -> None:
-        """evidence: [prompts, words, periods]."""
-        self._periods = torch.tensor(periods, device=evidence.device)
+    def __init__(self, trees: Tensor, periods: tuple[int, ...]) -> None:
+        """trees: [prompts, twice the sum of the periods]."""
+        self._trees = trees
+        self._all = periods
+        self._periods = torch.tensor(periods, device=trees.device)
         self._begin = 2 * (self._periods.cumsum(0) - self._periods)  # of each tree
         self._depth = (2 * max(periods) - 1).bit_length() - 1
+
+    @classmethod
+    def of(cls, evidence: Tensor, periods: tuple[int, ...]) -> Self:
+        """evidence: [prompts, words, periods]."""
         trees = []
         for channel, period in zip(evidence.unbind(-1), periods, strict=True):
             tree = F.pad(_rows(channel, period, channel.shape[1]).sum(1), (period, 0))
@@ -275,9 +305,14 @@ class PeriodSums:
                 i = torch.arange(1 << level, min(2 << level, period), device=evidence.device)
                 tree[:, i] = torch.logaddexp(tree[:, 2 * i], tree[:, 2 * i + 1])
             trees.append(tree)
-        self._trees = torch.cat(trees, 1)  # [prompts, twice the sum of the periods]
+        return cls(torch.cat(trees, 1), periods)
 
-    def probabilities(self, n: Tensor) -> Tensor:
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Those of all prompts together."""
+        return cls(torch.cat([part._trees for part in parts]), parts[0]._all)
+
+    def log_probabilities(self, n: Tensor) -> Tensor:
         """The logarithm of the probability that each period divides n: [prompts, periods].
 
         n: [prompts], the number of words before it.
@@ -296,7 +331,7 @@ class PeriodSums:
 
 
 def word_ends(ids: Tensor) -> Tensor:
-    """Whether a word ends with each token: a word's own token, or a space after letters."""
+    """Whether a word ends with each token: with a word's own token, or with a space."""
     return (ids == SPACE) | (ids >= FIRST_WORD)
 
 
@@ -355,6 +390,7 @@ def _rows(evidence: Tensor, period: int, words: int) -> Tensor:
 
 
 @cache  # not a buffer, which transformers would leave unfilled
+@torch.inference_mode(False)
 def smooth_basis(periods: tuple[int, ...], device: torch.device) -> Tensor:
     """How much each knot counts for each period, [periods, 3 · KNOTS].
 

@@ -139,8 +139,10 @@ class Config:
                 f"{model.kind} models take only task={'|'.join(model.tasks)}"
                 f" and training.optimizer={'|'.join(model.optimizers)}"
             )
-        if self.tokens.kind not in model.tokens:
-            raise InputError(f"{model.kind} models take only tokens.kind={'|'.join(model.tokens)}")
+        if self.tokens.kind not in model.tokenizers:
+            raise InputError(
+                f"{model.kind} models take only tokens.kind={'|'.join(model.tokenizers)}"
+            )
         if isinstance(model, PhasesConfig) and not 2 <= model.bound <= model.context:
             raise InputError(
                 f"model.bound must be from 2 to model.context = {model.context}, not {model.bound}"

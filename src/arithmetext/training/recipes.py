@@ -102,16 +102,10 @@ def longconv_laptop() -> Config:
 
 
 def sprint() -> Config:
-    """The paper's accuracy in half a minute on two CPU cores, nothing compiled before."""
-    config = record()
-    return replace(
-        config,
-        tokens=TokensConfig(kind="words", size=1024),
-        model=PhasesConfig(layers=3, width=64, bound=128, context=2048),
-        training=replace(
-            config.training, steps=60, batch=1 << 13, warmup=10, interval=60, validation=1 << 15
-        ),
-    )
+    """The paper's accuracy in 45 seconds on two CPU cores, nothing compiled before."""
+    config = longconv_laptop()
+    short = replace(config.training, steps=160, warmup=20, interval=160)
+    return replace(config, training=short)
 
 
 def longconv() -> Config:
@@ -134,7 +128,7 @@ def longconv() -> Config:
 
 
 def record() -> Config:
-    """The most accurate model: it keeps track of the phases of prime powers."""
+    """The most accurate model in the package, which tracks n modulo prime powers."""
     return Config(
         task="ntp",
         tokens=TokensConfig(kind="words", size=2048),

@@ -37,7 +37,7 @@ class Result:
     layers: list[int]  # of each period, the layer that is measured, from 1 on
     lengths: list[int]
     known: list[list[float | None]]  # mean probability of the true residue, by length and period
-    sure: list[list[float | None]]  # share of windows in which it is `SURE`
+    sure: list[list[float | None]]  # share of windows in which it is at least `SURE`
     nats: list[list[Estimate]]  # a word, of both models, after 1, 2 to 3, 4 to 7, … tokens
     tested: WindowSettings
     scored: WindowSettings
@@ -68,8 +68,8 @@ def run(settings: Settings) -> Result:
         periods=list(config.periods),  # type: ignore[union-attr]
         layers=(found["layer"] + 1).tolist(),
         lengths=(2 ** np.arange(1, len(known) + 1)).tolist(),
-        known=_without_nan(known.mean(2)),
-        sure=_without_nan(np.where(np.isnan(known), np.nan, known >= SURE).mean(2)),
+        known=_means(known),
+        sure=_means(np.where(np.isnan(known), np.nan, known >= SURE)),
         nats=[list(map(ratio, scores["nats"], scores["words"])) for scores in losses],
         tested=settings.phases.tested,
         scored=settings.scored,
@@ -78,8 +78,14 @@ def run(settings: Settings) -> Result:
     )
 
 
-def _without_nan(values: np.ndarray) -> list[list[float | None]]:
-    return [[None if np.isnan(x) else float(x) for x in row] for row in values]
+def _means(values: np.ndarray) -> list[list[float | None]]:
+    """Over the windows that have a value; None if none has."""
+    counts = (~np.isnan(values)).sum(2)
+    sums = np.nansum(values, 2)
+    return [
+        [float(s / n) if n else None for s, n in zip(*rows, strict=True)]
+        for rows in zip(sums, counts, strict=True)
+    ]
 
 
 def plot(result: Result) -> Figure:
@@ -106,21 +112,25 @@ def _plot_known(axes: Axes, result: Result) -> None:
     ticks = [i for i, q in enumerate(result.periods) if q in (2, 5, 11, 23, 47, 97, 199, 307, 499)]
     axes.set_xticks(ticks, [str(result.periods[i]) for i in ticks])
     axes.set_yticks(range(len(values)), [f"{length:,}" for length in result.lengths[first:]])
-    axes.set(xlabel="period q (all prime powers up to 512, in order)", ylabel="words read")
+    axes.set(
+        xlabel=f"period q (all prime powers up to {result.periods[-1]}, in order)",
+        ylabel="words read",
+    )
     assert axes.figure is not None
     axes.figure.colorbar(image, ax=axes, label="probability of the true n mod q")
 
 
 def in_short(result: Result) -> str:
-    model, other = (nats[-1] for nats in result.nats)
+    last = min(map(len, result.nats)) - 1  # the longest contexts that both models have
+    model, other = (nats[last] for nats in result.nats)
     shares = [share or 0.0 for share in result.sure[-1]]
     known = sum(share >= 0.5 for share in shares)
     return (
         f"After {result.lengths[-1]:,} words near {format_integer(result.tested.at)} the model"
         f" knows n modulo {known} of the {len(result.periods)} prime powers up to"
-        f" {result.periods[-1]}, in at least half of the windows. A word then costs it"
-        f" {format_estimate(model)} nats, and {format_estimate(other)} a model with long"
-        " convolutions."
+        f" {result.periods[-1]}, in at least half of the windows. After {1 << last:,} to"
+        f" {(2 << last) - 1:,} tokens a word costs it {format_estimate(model)} nats, and"
+        f" {format_estimate(other)} a model with long convolutions."
     )
 
 
