@@ -261,8 +261,8 @@ def test_what_is_to_be_trained_exists(scale: str) -> None:
 
 
 def test_on_a_laptop_studies_measure_the_model_in_the_package() -> None:
-    """Except for those of loss curves, masked models and several sizes."""
-    others = {"ntp_losses", "mlm_losses", "mlm_accuracy", "scaling"}
+    """Except for those of loss curves, masked models, several sizes and phases."""
+    others = {"ntp_losses", "mlm_losses", "mlm_accuracy", "scaling", "phases"}
     for name, study in studies.all_studies().items():
         found = trained_models(study.settings("laptop"))
         assert (runs.TrainedModel("pretrained") in found) == bool(found and name not in others)

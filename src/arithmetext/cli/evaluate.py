@@ -66,8 +66,8 @@ def evaluate(
     models.
 
     Three trained models come with the package: `pretrained` is a small GPT, `longconv` has long
-    convolutions instead of attention, and `record`, the most accurate, tracks n modulo prime
-    powers. The baselines are the locator, n-grams of K words (such as ngram-8), and the
+    convolutions instead of attention, and `record`, the most accurate near 10^13, tracks n modulo
+    prime powers. The baselines are the locator, n-grams of K words (such as ngram-8), and the
     oracle, which knows n modulo all powers of the primes up to B (such as oracle-13).
     """
     from ..evaluation.report import evaluations
@@ -105,8 +105,8 @@ def generate(
     """Continue the text with a model, beside the true words.
 
     Three trained models come with the package: `pretrained` is a small GPT, `longconv` has long
-    convolutions instead of attention, and `record`, the most accurate, tracks n modulo prime
-    powers. The baselines are the locator, n-grams of K words (such as ngram-8), and the
+    convolutions instead of attention, and `record`, the most accurate near 10^13, tracks n modulo
+    prime powers. The baselines are the locator, n-grams of K words (such as ngram-8), and the
     oracle, which knows n modulo all powers of the primes up to B (such as oracle-13).
     """
     from rich.console import Console

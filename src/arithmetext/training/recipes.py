@@ -128,9 +128,13 @@ def longconv() -> Config:
 
 
 def record() -> Config:
-    """The most accurate model in the package, which tracks n modulo prime powers."""
+    """The most accurate model near 10^13, which tracks n modulo prime powers.
+
+    Of three seeds, this one has the lowest validation loss.
+    """
     return Config(
         task="ntp",
+        seed=1,
         tokens=TokensConfig(kind="words", size=2048),
         model=PhasesConfig(layers=3, width=128, bound=512, context=8192),
         training=TrainingConfig(
