@@ -190,7 +190,9 @@ def test_training_after_inference_mode() -> None:
     shape = PhasesConfig(layers=1, width=8, bound=11, context=16)
     with torch.inference_mode():
         Phases(shape, vocabulary=D)(torch.tensor([[3, 4, 5]]))
-    Phases(shape, vocabulary=D).loss(torch.tensor([[3, 4]]), torch.tensor([[4, 5]])).backward()
+    model = Phases(shape, vocabulary=D)
+    model.loss(torch.tensor([[3, 4]]), torch.tensor([[4, 5]])).backward()
+    assert model.blocks[0].evidence.periods.common.grad is not None
 
 
 def test_only_distances_count(model: Phases) -> None:
